@@ -90,7 +90,8 @@ def headline(answer: Answer) -> list[str]:
     sentences = [_move_words(answer)]
     observation = answer.found.observation
     today = sum(server.maxmemory_bytes for server in observation.servers)
-    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today:
+    is_filling = any(one.is_filling for one in answer.seen)
+    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and not is_filling:
         sentences.append(
             f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
         )
@@ -204,6 +205,8 @@ def notes(answer: Answer) -> list[str]:
             f"A miss is taken to cost {time_or(DEFAULT_LATENCY_SECONDS)} everywhere: "
             "--backend-latency NAME=20ms says what it does."
         )
+    if filling := [one.config.name for one in answer.seen if one.is_filling]:
+        found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
     found += _beyond_words(answer)
     found.append(
         "Not seen: what replicas serve. Two reads within a second look like one, and a write to a "

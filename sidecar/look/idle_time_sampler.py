@@ -14,10 +14,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import redis
 
 from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
@@ -44,6 +43,9 @@ _MOST_ROUNDS = 16
 _FEW_NEW = 0.01
 _MOST_U4 = 2**32 - 1
 _RECORD = record_type()
+
+
+Answer = int | None | Exception
 
 
 class _Record(NamedTuple):
@@ -159,13 +161,13 @@ class IdleTimeSampler:
             self.oldest_seconds = float(np.quantile(idle, 0.9))
         return found
 
-    def _asked(self, keys: Sequence[FollowedKey], clock: int) -> tuple[list[Any], int]:
+    def _asked(self, keys: Sequence[FollowedKey], clock: int) -> tuple[list[Answer], int]:
         """Answers to ``OBJECT IDLETIME``, and what the server's clock said all the while; where it
         went on, they are asked once more."""
         questions = [key.question for key in keys]
-        answers: list[Any] = []
+        answers: list[Answer] = []
         for _ in range(2):
-            answers = self._server.ask_each(questions, "object|idletime")
+            answers = self._server.ask_numbers(questions, "object|idletime")
             self.own_hits += sum(isinstance(one, int) for one in answers)
             self.own_misses += sum(one is None for one in answers)
             before, clock = clock, self._server.lru_clock()
@@ -173,11 +175,9 @@ class IdleTimeSampler:
                 break
         return answers, clock
 
-    def _second(self, answer: Any, clock: int) -> int | None:
-        if isinstance(answer, redis.ResponseError):
-            raise CannotBeLookedAtError(_refusal_words(answer))
-        if answer is not None and not isinstance(answer, int):
-            raise CannotBeLookedAtError("answers OBJECT IDLETIME with what is no time")
+    def _second(self, answer: Answer, clock: int) -> int | None:
+        if isinstance(answer, Exception):
+            raise CannotBeLookedAtError(_refusal_words(str(answer)))
         return None if answer is None else clock - answer
 
     def _record(
@@ -212,8 +212,8 @@ class IdleTimeSampler:
                 part = here[start : start + _CHUNK]
                 sizes = [packed("MEMORY", "USAGE", key.name) for key in part]
                 ttls = [packed("PTTL", key.name) for key in part]
-                answers = self._server.ask_each(sizes, "memory|usage")
-                lives = self._server.ask_each(ttls, "pttl")
+                answers = self._server.ask_numbers(sizes, "memory|usage")
+                lives = self._server.ask_numbers(ttls, "pttl")
                 for key, size_bytes, left_ms in zip(part, answers, lives, strict=True):
                     if isinstance(size_bytes, int):
                         key.size_bytes = size_bytes
@@ -263,11 +263,10 @@ class IdleTimeSampler:
         return batch
 
 
-def _refusal_words(error: redis.ResponseError) -> str:
-    words = str(error)
+def _refusal_words(words: str) -> str:
     if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
         return "is a node of a cluster, and sends us elsewhere for its keys"
-    if isinstance(error, redis.exceptions.NoPermissionError):
+    if words.startswith("NOPERM"):
         return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
     if "unknown command" in words:
         return "has no OBJECT IDLETIME: who hosts it may have switched it off"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ NEEDED = ("+info", "+scan", "+object|idletime", "+memory|usage", "+pttl")
 """Rights, as an ACL calls them; with all keys (``~*``)."""
 WANTED = ("+config|get", "+client|no-touch", "+select")
 """Without the first its settings are taken for Redis' defaults; the last is for several dbs."""
+
+_PART_BYTES = 65536
 
 
 class CannotBeLookedAtError(Exception):
@@ -185,13 +188,39 @@ class LookedServer(RedisServer):
     def ask_each(self, commands: Sequence[bytes], name: str) -> list[Any]:
         """Send commands, each as ``packed``, and read their answers; an error is an answer, too.
         ``name`` is theirs in ``INFO commandstats``."""
+        self._count(name, len(commands))
+        with self._asked(commands, name):
+            return [self._answer() for _ in commands]
+
+    def _answer(self) -> Any:
+        try:
+            return self._connection.read_response()
+        except redis.ResponseError as error:
+            return error
+
+    def ask_numbers(self, commands: Sequence[bytes], name: str) -> list[int | Exception | None]:
+        """As ``ask_each``, of commands that are answered by a number, or by nothing: a tenth of
+        the work for us."""
         if not commands:
             return []
         self._count(name, len(commands))
+        with self._asked(commands, name):
+            parts, missing = [], len(commands)
+            while missing > 0:
+                if not (part := self._connection._sock.recv(_PART_BYTES)):
+                    raise redis.ConnectionError("the server hung up")
+                parts.append(part)
+                missing -= part.count(b"\n")
+            lines = b"".join(parts).split(b"\r\n")
+            return [_number(line) for line in lines[: len(commands)]]
+
+    @contextmanager
+    def _asked(self, commands: Sequence[bytes], name: str) -> Iterator[None]:
+        """Commands sent, and what goes wrong meanwhile in the words of ``RedisServer``."""
         self._replies.begin(MOST_REPLY_BYTES, TIMEOUT_SECONDS + REPLY_SECONDS)
         try:
             self._connection.send_packed_command([b"".join(commands)])
-            return [self._answer() for _ in commands]
+            yield
         except redis.AuthenticationError as error:
             self.close()
             raise WrongPasswordError(str(error)) from error
@@ -201,12 +230,6 @@ class LookedServer(RedisServer):
         except (ReplyTooLargeError, *NONSENSE) as error:
             self.close()
             raise ServerRefusedError(f"{name}: its answer makes no sense: {error}") from error
-
-    def _answer(self) -> Any:
-        try:
-            return self._connection.read_response()
-        except redis.ResponseError as error:
-            return error
 
     def _count(self, name: str, times: int) -> None:
         self.asked[name] = self.asked.get(name, 0) + times
@@ -223,6 +246,17 @@ def _why_not(reading: ServerReading) -> str | None:
     if why := no_curve_reason(reading):
         return f"has no curve: {reason_words(why)}"
     return None if reading.keys else "holds no key"
+
+
+def _number(line: bytes) -> int | Exception | None:
+    """Raises ValueError."""
+    if line[:1] == b":":
+        return int(line[1:])
+    if line[:1] == b"-":
+        return redis.ResponseError(line[1:].decode("utf-8", "replace"))
+    if line == b"$-1":
+        return None
+    raise ValueError("it is no number")
 
 
 def packed(*words: str | bytes) -> bytes:

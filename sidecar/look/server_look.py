@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sidecar.config.node import ServerConfig
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
 from sidecar.look.question_cost import QuestionCost
@@ -30,6 +31,8 @@ _STEPS_A_WINDOW = 2
 # What is counted hardly fades within a look.
 _LOOKS_A_CYCLE = 12
 _FAILURES = 5
+# Of the keys that it held before.
+_FILLING_RATIO = 1.02
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Seen:
         followed: keys.
         window: its readings.
         seconds, hits, misses: counted by the server, our own questions left out.
+        is_filling: it has room, and holds more and more.
     """
 
     config: ServerConfig
@@ -60,6 +64,7 @@ class Seen:
     seconds: float
     hits: int
     misses: int
+    is_filling: bool = False
 
 
 class ServerLook:
@@ -202,6 +207,10 @@ class ServerLook:
             seconds=seconds,
             hits=hits,
             misses=misses,
+            is_filling=(
+                reading.keys > _FILLING_RATIO * first.keys
+                and reading.counted_bytes < FULL_RATIO * reading.maxmemory_bytes
+            ),
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Real servers whose clock goes as it is told: a load of minutes takes seconds, and always the same.
+"""Real servers whose clock goes as it is told: a load of minutes takes seconds.
 
 A library that is loaded before the C library answers the server's questions for the time of day
 from a file. How long its own timers wait is another clock, which is left alone.
@@ -54,7 +54,8 @@ time_t time(time_t *t)
 
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
-    if (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE) return syscall(SYS_clock_gettime, id, ts);
+    if (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE)
+        return syscall(SYS_clock_gettime, id, ts);
     int64_t us = *clock_us();
     ts->tv_sec = us / 1000000;
     ts->tv_nsec = us % 1000000 * 1000;
