@@ -59,7 +59,7 @@ def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLo
         known = look.so_far
         sure = "no curve yet"
         if known is not None and known.keep_reason is None:
-            sure = f"hits may be off by {known.curve_error_ratio:.1%}"
+            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} %"
         parts.append(f"{look.config.name} {look.followed:,} keys, {sure}")
     return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {'; '.join(parts)}"
 
@@ -109,17 +109,17 @@ def _move_words(answer: Answer) -> str:
         _misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
     )
     start, end = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
-    change = f", and the mean access time by {1 - (end or 0) / start:.0%}" if start else ""
+    change = f", and the mean access time by {_percent(1 - (end or 0) / start)}" if start else ""
     verb = "fall" if after <= before else "rise"
     if verb == "rise" and start:
-        change = f", but the mean access time falls by {1 - (end or 0) / start:.0%}"
+        change = f", but the mean access time falls by {_percent(1 - (end or 0) / start)}"
     return f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second{change}."
 
 
 def _bound(answer: Answer) -> str:
     ratio = max(answer.found.best_ratio, 0.001)
     chance = answer.found.observation.chance_ratio
-    return f"{ratio:.1%}" + (", which may be chance" if chance >= ratio > 0.002 else "")
+    return _percent(ratio) + (", which may be chance" if chance >= ratio > 0.002 else "")
 
 
 def _gives(changes: Sequence[tuple[str, int]]) -> str:
@@ -127,14 +127,17 @@ def _gives(changes: Sequence[tuple[str, int]]) -> str:
     shrink = [(name, -size) for name, size in changes if size < 0]
     if not grow:
         return f"Take {_listed([f'{_size(size)} from {name}' for name, size in shrink])}"
-    taken = [f"{_size(size)} of {_whose(name)}" for name, size in shrink]
-    if len(grow) == 1:
-        name, size = grow[0]
-        if len(shrink) == 1 and _size(size) == _size(shrink[0][1]):
-            return f"Give {name} {taken[0]}"
-        return f"Give {name} {_size(size)}" + (f": {_listed(taken)}" if taken else " more")
-    words = f"Give {_listed([f'{name} {_size(size)}' for name, size in grow])}"
-    return words + (f": {_listed(taken)}" if taken else " more")
+    given = _listed([f"{name} {_size(size)}" for name, size in grow])
+    if not shrink:
+        return f"Give {given} more"
+    if len(shrink) == 1:
+        return f"Give {given} of {_whose(shrink[0][0])}"
+    taken = _listed([f"{name} ({_size(size)})" for name, size in shrink])
+    return f"Give {given} from {taken}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.{0 if ratio >= 0.1 else 1}f} %"
 
 
 def _whose(name: str) -> str:
@@ -174,14 +177,14 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
         then = ["not known", "-"]
         off = "-"
         if _is_known(one) and one.estimate is not None and planned.hit_ratio is not None:
-            then = [f"{planned.hit_ratio:.1%}", f"{_misses_then(one, planned):,.0f}"]
-            off = f"± {one.estimate.curve_error_ratio:.1%}"
+            then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
+            off = f"± {100 * one.estimate.curve_error_ratio:.1f} %"
         rows.append(
             (
                 one.config.name,
                 _size(one.reading.size_bytes) + ("" if one.reading.maxmemory_bytes else " used"),
                 _size(planned.maxmemory_bytes or one.reading.size_bytes),
-                f"{one.hits / reads:.1%}" if reads else "no reads",
+                f"{100 * one.hits / reads:.1f} %" if reads else "no reads",
                 then[0],
                 f"{_misses_now(one):,.0f}",
                 then[1],

@@ -34,8 +34,11 @@ from solver_lambda.documents.words import reason_words
 
 NEEDED = ("+info", "+scan", "+object|idletime", "+memory|usage", "+pttl")
 """Rights, as an ACL calls them; with all keys (``~*``)."""
-WANTED = ("+config|get", "+client|no-touch", "+select")
+WANTED = ("+config|get", "+select")
 """Without the first its settings are taken for Redis' defaults; the last is for several dbs."""
+NO_TOUCH = "+client|no-touch"
+"""From Redis 7.2 and Valkey on; Redis 7.0 does not know such a right."""
+_NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
 
@@ -87,6 +90,7 @@ class LookedServer(RedisServer):
         self.asked: dict[str, int] = {}
         self._database: int | None = None
         self._settings: Mapping[str, str] = {}
+        self._version: tuple[int, ...] = ()
         self.tells_settings = True
         self.databases: Mapping[int, int] = {}
 
@@ -113,7 +117,8 @@ class LookedServer(RedisServer):
             self._settings = self._table("CONFIG GET", *READ_SETTINGS)
         except ServerRefusedError:
             self.tells_settings = False
-        self.ask_each([packed("CLIENT", "NO-TOUCH", "ON")], "client|no-touch")
+        if self._version >= _NO_TOUCH_SINCE:
+            self.ask_each([packed("CLIENT", "NO-TOUCH", "ON")], "client|no-touch")
         return self.tell() if self._settings else told
 
     def _checked(self, ask: Callable[[], Told]) -> Told:
@@ -141,6 +146,8 @@ class LookedServer(RedisServer):
             reading = ServerReading.parse(info, self._settings, at_seconds)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+        version = str(info.get("redis_version", "")).split(".")[:2]
+        self._version = tuple(int(part) for part in version if part.isdecimal())
         figures = Figures(info, set())
         stats = {
             key.removeprefix("cmdstat_"): value
@@ -265,7 +272,7 @@ def packed(*words: str | bytes) -> bytes:
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
 
 
-def acl_line(username: str = "spreds-look") -> str:
+def acl_line(username: str = "spreds-look", *, no_touch: bool = True) -> str:
     """The smallest user that a look works with, as a command for redis-cli."""
-    rights = " ".join([*NEEDED, *WANTED])
+    rights = " ".join([*NEEDED, *WANTED, *([NO_TOUCH] if no_touch else [])])
     return f"ACL SETUSER {username} on >PASSWORD resetkeys ~* -@all {rights}"

@@ -113,7 +113,8 @@ def test_nothing_changes_on_the_server(name: str, clock: PlayedClock) -> None:
     assert idle_times(server) == {key: idle + 30 for key, idle in before.items()}
     assert server.client.config_get("*") == config
     assert server.client.info("persistence")["rdb_changes_since_last_save"] == dirty
-    assert (look.told.reading.keyspace_hits, look.told.reading.keyspace_misses) == (0, 0)
+    by_the_test = len(before)  # OBJECT counts as a read, also that of the test
+    assert (look.told.reading.keyspace_hits, look.told.reading.keyspace_misses) == (by_the_test, 0)
     look.close()
 
 
@@ -142,8 +143,9 @@ def test_what_goes_and_comes_back_is_told_apart(clock: PlayedClock) -> None:
     assert operations(batch) == gone_or_read
     clock.go_on()
     client.mset({"deleted": "x", "new": "x"})
-    batch, _ = look._sampler.round(look.server.tell)
-    assert operations(batch) == [Operation.READ_MISS] * 2 + [Operation.WRITE] * 2
+    back = [look._sampler.round(look.server.tell)[0] for _ in range(3)]
+    found = sorted(one for batch in back for one in operations(batch))
+    assert found == [Operation.READ_MISS] * 2 + [Operation.WRITE] * 2
     clock.go_on()
     client.config_set("maxmemory", 1)
     client.config_set("maxmemory", SIZE)
