@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from sidecar.commands.arguments import add_json
-from sidecar.commands.look_words import Answer, as_json, in_words, nothing_words, progress_words
+from sidecar.commands.look_json import as_json
+from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
+from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import local_servers
 from sidecar.look.look_plan import look_plan
@@ -30,11 +31,8 @@ from sidecar.look.node_file import (
 )
 from sidecar.look.server_look import ServerLook
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import parse_duration, parse_size
 from solver_lambda.secret import SecretError, read_secret
 
-_PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has it
-_DEFAULT_SECONDS = 300.0
 _LEAST_PROGRESS_SECONDS = 5.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
@@ -42,88 +40,7 @@ _MOST_PATH_BYTES = 100
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser(
-        "look",
-        help="say what caches could gain, with nothing installed on them",
-        description="Says what the Redis and Valkey servers of this machine could gain by another "
-        "division of their memory, from outside: it asks for idle times of some of their keys, "
-        "and sets nothing.",
-    )
-    parser.add_argument(
-        "addresses",
-        metavar="ADDRESS",
-        nargs="*",
-        help="of a server, such as redis://host:port, unix:///path or pages=redis://host:port "
-        "(default: all that are found on this machine)",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="take servers, weights, latencies and budget from a node's TOML file",
-    )
-    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
-    parser.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help=f"the password, in a file that only you may read (default: {_PASSWORD_VARIABLE} of "
-        "the environment)",
-    )
-    parser.add_argument(
-        "--for",
-        dest="for_seconds",
-        metavar="5m",
-        type=_duration,
-        default=_DEFAULT_SECONDS,
-        help="look for so long (default: 5m)",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="8GiB",
-        type=_size,
-        help="the memory to divide (default: what the servers have)",
-    )
-    parser.add_argument(
-        "--backend-latency",
-        metavar="NAME=20ms",
-        action="append",
-        type=_latency,
-        default=[],
-        help="what a miss costs in this server (default: the same in all); can be repeated",
-    )
-    parser.add_argument(
-        "--init",
-        metavar="FILE",
-        type=Path,
-        help="write a node's TOML file with these servers, which must not be there yet",
-    )
-    add_json(parser)
-    parser.set_defaults(execute=execute)
-
-
-def _checked(read: Callable[[object], Any], text: str) -> Any:
-    try:
-        found = read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if found <= 0:
-        raise argparse.ArgumentTypeError(f"must be more than 0, not {text!r}")
-    return found
-
-
-def _duration(text: str) -> float:
-    return float(_checked(parse_duration, text))
-
-
-def _size(text: str) -> int:
-    return int(_checked(parse_size, text))
-
-
-def _latency(text: str) -> tuple[str, float]:
-    name, equals, duration = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"must be NAME=DURATION, such as pages=20ms, not {text!r}")
-    return name, _duration(duration)
+    add_options(commands).set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -191,9 +108,9 @@ def _access(options: argparse.Namespace) -> Access:
             raise DocumentError(f"--password-file {str(path)!r} {error}") from error
         line = f"password_file = {json.dumps(str(path))}"
         return Access(options.user, password, f"--password-file {path}", line)
-    if given := os.environ.get(_PASSWORD_VARIABLE):
-        line = f'password_env = "{_PASSWORD_VARIABLE}"'
-        return Access(options.user, given, _PASSWORD_VARIABLE, line)
+    if given := os.environ.get(PASSWORD_VARIABLE):
+        line = f'password_env = "{PASSWORD_VARIABLE}"'
+        return Access(options.user, given, PASSWORD_VARIABLE, line)
     return Access(options.user)
 
 

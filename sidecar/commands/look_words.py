@@ -7,7 +7,6 @@ import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,8 @@ _COLUMNS = (
 )
 # How much farther than now a curve should be known.
 _FAR = 1.5
+# Of the reads: so many writes that are no fills may move the curve.
+_MANY_WRITES = 0.1
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,14 @@ def in_words(answer: Answer) -> str:
 
 def headline(answer: Answer) -> list[str]:
     """What a person wants to know first."""
-    known = [one for one in answer.seen if _is_known(one)]
+    known = [one for one in answer.seen if one.is_known]
     if not known:
         return ["Nothing is known yet: look for longer, while the servers are read."]
     sentences = [_move_words(answer)]
     observation = answer.found.observation
     today = sum(server.maxmemory_bytes for server in observation.servers)
-    is_filling = any(one.is_filling for one in answer.seen)
-    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and not is_filling:
+    says_less = all(one.is_known and not one.is_filling for one in answer.seen)
+    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and says_less:
         sentences.append(
             f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
         )
@@ -156,16 +157,12 @@ def _size(size_bytes: float) -> str:
     return format_size(round(number, digits) * scale)
 
 
-def _is_known(seen: Seen) -> bool:
-    return seen.estimate is not None and seen.estimate.keep_reason is None
-
-
 def _misses_now(seen: Seen) -> float:
     return seen.misses / seen.seconds
 
 
 def _misses_then(seen: Seen, planned: ServerPlan) -> float:
-    if not _is_known(seen) or planned.hit_ratio is None:
+    if not seen.is_known or planned.hit_ratio is None:
         return _misses_now(seen)
     return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
 
@@ -176,7 +173,7 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
         reads = one.hits + one.misses
         then = ["not known", "-"]
         off = "-"
-        if _is_known(one) and one.estimate is not None and planned.hit_ratio is not None:
+        if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
             then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
             off = f"± {100 * one.estimate.curve_error_ratio:.1f} %"
         rows.append(
@@ -210,6 +207,11 @@ def notes(answer: Answer) -> list[str]:
         )
     if filling := [one.config.name for one in answer.seen if one.is_filling]:
         found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
+    if written := [one.config.name for one in answer.seen if one.is_known and _is_written(one)]:
+        found.append(
+            f"Written to far more often than filled, which the curve takes for reads: "
+            f"{_listed(written)}."
+        )
     found += _beyond_words(answer)
     found.append(
         "Not seen: what replicas serve. Two reads within a second look like one, and a write to a "
@@ -224,6 +226,12 @@ def notes(answer: Answer) -> list[str]:
     else:
         found.append("Next: spreds look --init node.toml writes these servers into a node's file.")
     return found
+
+
+def _is_written(seen: Seen) -> bool:
+    fills = seen.misses / seen.seconds
+    reads = (seen.hits + seen.misses) / seen.seconds
+    return seen.writes_per_second - fills > _MANY_WRITES * reads
 
 
 def _cost(ratio: float) -> str:
@@ -252,45 +260,3 @@ def _beyond_words(answer: Answer) -> list[str]:
 
 def _known_to(seen: Seen) -> float:
     return max(seen.known_to_bytes, seen.reading.size_bytes)
-
-
-def as_json(answer: Answer) -> dict[str, Any]:
-    """For programs."""
-    plan, observation = answer.found.plan, answer.found.observation
-    return {
-        "words": headline(answer),
-        "decision": plan.decision,
-        "reason": plan.reason,
-        "seconds": answer.seconds,
-        "budget_bytes": observation.budget_bytes,
-        "least_bytes": answer.found.least_bytes,
-        "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
-        "mean_access_time_seconds": plan.mean_access_time_seconds,
-        "servers": [
-            _server_json(one, planned)
-            for one, planned in zip(answer.seen, plan.servers, strict=True)
-        ],
-        "not_looked_at": [{"name": one.name, "why": one.why} for one in answer.refused],
-        "notes": notes(answer),
-        "written": answer.init,
-    }
-
-
-def _server_json(seen: Seen, planned: ServerPlan) -> dict[str, Any]:
-    reads = seen.hits + seen.misses
-    known = seen.estimate if _is_known(seen) else None
-    return {
-        "name": seen.config.name,
-        "url": seen.config.url,
-        "size_before_bytes": seen.reading.size_bytes,
-        "size_bytes": planned.maxmemory_bytes,
-        "reads_per_second": reads / seen.seconds,
-        "hit_ratio_before": seen.hits / reads if reads else None,
-        "hit_ratio": planned.hit_ratio if known else None,
-        "curve_error_ratio": known.curve_error_ratio if known else None,
-        "curve": known.curve.to_json() if known else None,
-        "known_to_bytes": seen.known_to_bytes,
-        "keys_followed": seen.followed,
-        "cost_ratio": seen.cost_ratio,
-        "keep_reason": seen.estimate.keep_reason if seen.estimate else "nothing is known yet",
-    }

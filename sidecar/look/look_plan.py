@@ -26,6 +26,8 @@ _HALVINGS = 6
 # Less than that is not worth a sentence.
 LEAST_SPARED = 0.05
 _TIME_LIMIT_SECONDS = 1.0
+# Minutes without reads do not say that nobody needs it.
+_UNKNOWN = "few_samples: too little is known of it"
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def _snapshot(seen: Seen) -> ServerSnapshot:
         estimate=seen.estimate,
         settings=None,
         changed_at_seconds=None,
+        kept=None if seen.is_known else _UNKNOWN,
         unevictable_bytes=window.unevictable_bytes,
         lasting_bytes=window.lasting_bytes,
         least_used_bytes=window.least_used_bytes,

@@ -14,8 +14,8 @@ class QuestionCost:
     """Of one server, in seconds of its processor: of each command that we sent, what such commands
     took it lately on average (``INFO commandstats``).
 
-    That is the time within the commands. To read and answer them takes the server about as much
-    again, which it does not count.
+    That is the time within the commands. To read and answer them takes the server some two fifths
+    more, which it does not count.
 
     Attributes:
         seconds: since the look began.

@@ -31,6 +31,12 @@ _STEPS_A_WINDOW = 2
 # What is counted hardly fades within a look.
 _LOOKS_A_CYCLE = 12
 _FAILURES = 5
+# Of a server that is read less, nothing is said.
+_FEWEST_READS = 100
+_WRITES = (
+    *("append", "decr", "getset", "hincrby", "hmset", "hset", "incr", "incrby", "lpush", "mset"),
+    *("psetex", "rpush", "sadd", "set", "setex", "setnx", "setrange", "zadd"),
+)
 # Of the keys that it held before.
 _FILLING_RATIO = 1.02
 
@@ -51,6 +57,7 @@ class Seen:
         window: its readings.
         seconds, hits, misses: counted by the server, our own questions left out.
         is_filling: it has room, and holds more and more.
+        writes_per_second: by the commands that most write with, fills among them.
     """
 
     config: ServerConfig
@@ -65,6 +72,13 @@ class Seen:
     hits: int
     misses: int
     is_filling: bool = False
+    writes_per_second: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a curve to go by."""
+        has_curve = self.estimate is not None and self.estimate.keep_reason is None
+        return has_curve and self.hits + self.misses >= _FEWEST_READS
 
 
 class ServerLook:
@@ -108,7 +122,7 @@ class ServerLook:
         self._steps = 0
         self._counts = False
         self._known_to_bytes = 0.0
-        self._first: ServerReading | None = None
+        self._first: Told | None = None
         self._estimate: Estimate | None = None
 
     def round(self, now: float) -> None:
@@ -128,7 +142,7 @@ class ServerLook:
         self._sampler.keys.lower(self.monitor.shards.threshold or 1)
         self._window.add(self.told.reading)
         if self._first is None:
-            self._first = self.told.reading
+            self._first = self.told
             self._observe()
         self._step(now)
         spent = self._cost.add(self.told)
@@ -153,7 +167,7 @@ class ServerLook:
         """What was counted until now took for a miss at every size what had been evicted before."""
         self._counts, self._counts_since = True, now
         self.monitor.forget()
-        self._first = self.told.reading
+        self._first = self.told
         shards = self.monitor.shards
         stack_bytes = shards.stack.total_weight / (shards.rate or 1.0)
         self._known_to_bytes = stack_bytes + self.monitor.counts.empty_bytes
@@ -183,7 +197,8 @@ class ServerLook:
             self.monitor.step(now - self._stepped)
             self._stepped = now
             self._observe()
-        reading, first = self.told.reading, self._first or self.told.reading
+        first_told = self._first or self.told
+        reading, first = self.told.reading, first_told.reading
         seconds = max(1e-9, reading.at_seconds - first.at_seconds)
         hits = max(0, reading.keyspace_hits - first.keyspace_hits)
         misses = max(0, reading.keyspace_misses - first.keyspace_misses)
@@ -211,8 +226,13 @@ class ServerLook:
                 reading.keys > _FILLING_RATIO * first.keys
                 and reading.counted_bytes < FULL_RATIO * reading.maxmemory_bytes
             ),
+            writes_per_second=(_writes(self.told) - _writes(first_told)) / seconds,
         )
 
     def close(self) -> None:
         """Hang up."""
         self.server.close()
+
+
+def _writes(told: Told) -> int:
+    return sum(told.calls.get(name, 0) for name in _WRITES)

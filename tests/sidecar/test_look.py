@@ -176,7 +176,7 @@ def test_the_smallest_user_is_enough(
     how = ("--user", "looker", "--password-file", str(password))
     assert look(server, *how)[0] == 0
     assert server.client.acl_log() == []
-    server.client.acl_setuser("looker", commands=["-object|idletime"])
+    server.client.execute_command("ACL", "SETUSER", "looker", "-object|idletime")
     code, _, err = look(server, *how)
     assert code == 1
     assert "does not let this user ask OBJECT IDLETIME" in err

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sidecar.commands.look_words import Answer, as_json, in_words
+from sidecar.commands.look_json import as_json
+from sidecar.commands.look_words import Answer, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
