@@ -35,14 +35,7 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="take servers, weights, latencies and budget from a node's TOML file",
     )
-    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
-    parser.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
-        "the environment)",
-    )
+    _add_access(parser)
     parser.add_argument(
         "--for",
         dest="for_seconds",
@@ -73,6 +66,18 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
     )
     add_json(parser)
     return parser
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    """Who asks."""
+    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
+        "the environment)",
+    )
 
 
 def _checked(read: Callable[[object], Any], text: str) -> Any:
