@@ -30,11 +30,6 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
         help="of a server, such as redis://host:port, unix:///path or pages=redis://host:port "
         "(default: all that are found on this machine)",
     )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="take servers, weights, latencies and budget from a node's TOML file",
-    )
     _add_access(parser)
     parser.add_argument(
         "--for",
@@ -69,7 +64,12 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_access(parser: argparse.ArgumentParser) -> None:
-    """Who asks."""
+    """Whom to ask, and as who."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take servers, weights, latencies and budget from a node's TOML file",
+    )
     parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
     parser.add_argument(
         "--password-file",

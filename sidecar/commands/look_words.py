@@ -25,6 +25,8 @@ _COLUMNS = (
 )
 # How much farther than now a curve should be known.
 _FAR = 1.5
+# A curve that may be off by so much is rough.
+_ROUGH = 0.1
 # Of the reads: so many writes that are no fills may move the curve.
 _MANY_WRITES = 0.1
 
@@ -104,7 +106,7 @@ def _move_words(answer: Answer) -> str:
     given = [(s.name, s.maxmemory_bytes - s.maxmemory_before_bytes) for s in plan.servers]
     if plan.decision == "keep" or not any(change for _, change in given):
         words = f"No move of memory shortens the mean access time by more than {_bound(answer)}"
-        return f"{words}: keep the sizes."
+        return f"{words}{_so_far(answer)}: keep the sizes."
     before = sum(_misses_now(one) for one in answer.seen)
     after = sum(
         _misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
@@ -115,6 +117,11 @@ def _move_words(answer: Answer) -> str:
     if verb == "rise" and start:
         change = f", but the mean access time falls by {_percent(1 - (end or 0) / start)}"
     return f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second{change}."
+
+
+def _so_far(answer: Answer) -> str:
+    errors = [one.estimate.curve_error_ratio for one in answer.seen if one.estimate]
+    return ", as far as is known" if max(errors, default=1.0) > _ROUGH else ""
 
 
 def _bound(answer: Answer) -> str:
