@@ -17,6 +17,7 @@ from typing import Any
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
+from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import local_servers
 from sidecar.look.look_plan import look_plan
@@ -33,6 +34,8 @@ from sidecar.look.server_look import ServerLook
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
 
+# As a shell has it for a program that Ctrl-C ended.
+INTERRUPTED = 130
 _LEAST_PROGRESS_SECONDS = 5.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
@@ -60,6 +63,8 @@ def execute(options: argparse.Namespace) -> int:
         looking = Looking(config.servers, wait=stopped.wait)
         try:
             return _look(options, config, access, looking, stopped)
+        except KeyboardInterrupt:  # the second one
+            return INTERRUPTED
         finally:
             looking.close()
 
@@ -135,6 +140,12 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
     addresses = options.addresses or [server.url for server in local_servers()]
     if not addresses:
         return None
+    for address in addresses:
+        if "@" in address:
+            raise DocumentError(
+                f"{shown_url(address)}: leave user and password out of the address: --user and "
+                f"--password-file, or {PASSWORD_VARIABLE}, have them"
+            )
     servers = named_servers(addresses)
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.

@@ -42,7 +42,7 @@ def _server_json(seen: Seen, planned: ServerPlan) -> dict[str, Any]:
         "reads_per_second": reads / seen.seconds,
         "hit_ratio_before": seen.hits / reads if reads else None,
         "hit_ratio": planned.hit_ratio if known else None,
-        "curve_error_ratio": known.curve_error_ratio if known else None,
+        "curve_error_ratio": seen.error_at(planned.maxmemory_bytes) if known else None,
         "curve": known.curve.to_json() if known else None,
         "known_to_bytes": seen.known_to_bytes,
         "keys_followed": seen.followed,

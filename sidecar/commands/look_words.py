@@ -182,7 +182,7 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
         off = "-"
         if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
             then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
-            off = f"± {100 * one.estimate.curve_error_ratio:.1f} %"
+            off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} %"
         rows.append(
             (
                 one.config.name,
@@ -225,9 +225,7 @@ def notes(answer: Answer) -> list[str]:
         "key that is there like a read."
     )
     cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
-    found.append(
-        f"Asking cost {_listed(cost)} of a core, by INFO commandstats. Nothing was set or stored."
-    )
+    found.append(f"Asking cost {_listed(cost)} of a core, by INFO commandstats. Nothing was set.")
     if answer.init:
         found.append(f"{answer.init} is written. Next: spreds check {answer.init} --connect")
     else:
@@ -256,12 +254,12 @@ def _beyond_words(answer: Answer) -> list[str]:
     ]
     if not near:
         return []
-    names = _listed([f"{one.config.name} above {_size(_known_to(one))}" for one in near])
+    names = _listed([f"more than {_size(_known_to(one))} of {one.config.name}" for one in near])
     longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
     minutes = max(1, int(np.ceil(longest / 60)))
     return [
-        f"Of {names} hits may be more than said: too little that was evicted came back yet. "
-        f"--for {format_duration(60.0 * minutes).replace('min', 'm')} is surer."
+        f"What {names} would bring is guessed by how the curve goes until there: too little that "
+        f"was evicted came back. --for {format_duration(60.0 * minutes).replace('min', 'm')} knows."
     ]
 
 

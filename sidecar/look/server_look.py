@@ -8,12 +8,14 @@ from sidecar.config.node import ServerConfig
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import FULL_RATIO
+from sidecar.look.beyond import extended
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
 from sidecar.look.question_cost import QuestionCost
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
 
 MOST_COST = 0.01
 """Of a core of the server, by default."""
@@ -24,7 +26,7 @@ _OF_AGE = 0.01
 _MOST_INTERVAL_SECONDS = 10.0
 # Of the time of a look, before reads are counted: of what the server evicted until then, it is
 # known how deep it lies.
-LEARNS_SHARE = 0.4
+LEARNS_SHARE = 0.5
 # Predictions are held against what came so often.
 _WINDOWS = 12
 _STEPS_A_WINDOW = 2
@@ -46,8 +48,9 @@ class Seen:
     """What is known of one server.
 
     Attributes:
-        estimate: with rate and miss ratio of all the time in which reads were counted; ``None``:
-            nothing yet.
+        estimate: with rate and miss ratio of all the time in which reads were counted, and the
+            curve extended; ``None``: nothing yet.
+        measured: the curve as it was measured: what would be missed at most.
         reading: the last one.
         known_to_bytes: a server of this size or less would have held nothing that was gone before
             the look; of larger ones, it is only known what they would miss at most.
@@ -63,6 +66,7 @@ class Seen:
     config: ServerConfig
     reading: ServerReading
     estimate: Estimate | None
+    measured: MissRatioCurve | None
     known_to_bytes: float
     age_seconds: float
     cost_ratio: float
@@ -73,6 +77,14 @@ class Seen:
     misses: int
     is_filling: bool = False
     writes_per_second: float = 0.0
+
+    def error_at(self, size_bytes: float) -> float:
+        """By how much the miss ratio may be off there, where the curve is extended by half of that;
+        there must be an estimate."""
+        assert self.estimate is not None
+        assert self.measured is not None
+        here = self.measured.miss_ratio(size_bytes) - self.estimate.curve.miss_ratio(size_bytes)
+        return max(self.estimate.curve_error_ratio, float(here) / 2)
 
     @property
     def is_known(self) -> bool:
@@ -203,9 +215,11 @@ class ServerLook:
         hits = max(0, reading.keyspace_hits - first.keyspace_hits)
         misses = max(0, reading.keyspace_misses - first.keyspace_misses)
         estimate = self._estimate
+        measured = estimate.curve if estimate else None
         if estimate is not None:
             estimate = replace(
                 estimate,
+                curve=self._extended(estimate.curve),
                 request_rate_per_second=(hits + misses) / seconds,
                 miss_ratio=misses / (hits + misses) if hits + misses else None,
                 window_seconds=seconds,
@@ -214,6 +228,7 @@ class ServerLook:
             config=self.config,
             reading=reading,
             estimate=estimate,
+            measured=measured,
             known_to_bytes=self._known_to_bytes,
             age_seconds=self._sampler.oldest_seconds,
             cost_ratio=self._cost.seconds / max(1e-9, now - self._began),
@@ -228,6 +243,13 @@ class ServerLook:
             ),
             writes_per_second=(_writes(self.told) - _writes(first_told)) / seconds,
         )
+
+    def _extended(self, curve: MissRatioCurve) -> MissRatioCurve:
+        """One that evicts nothing misses what it never had: no size helps."""
+        if self._first is None or self.told.evicted <= self._first.evicted:
+            return curve
+        known_bytes = max(self._known_to_bytes, float(self.told.reading.size_bytes))
+        return extended(curve, float(self.monitor.counts.empty_bytes), known_bytes)
 
     def close(self) -> None:
         """Hang up."""

@@ -22,7 +22,8 @@ from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.look.local_servers import local_servers
 from sidecar.look.looked_server import acl_line
-from sidecar.look.node_file import named_servers
+from sidecar.look.looking import Looking
+from sidecar.look.node_file import named_servers, node_config
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer
 from workloads.local_server import BUILD, LocalServer, free_port
@@ -237,6 +238,7 @@ def test_a_node_that_is_cluster_and_sends_us_elsewhere(
         (("--config", "node.toml"), "leave the addresses out"),
         (("--password-file", "/nowhere"), "--password-file '/nowhere' cannot be read"),
         (("--init", "/nowhere/node.toml"), "there is no folder /nowhere"),
+        (("redis://:word@there:7",), "leave user and password out of the address"),
         (("--budget", "few"), ""),
         (("--backend-latency", "a"), ""),
     ],
@@ -285,6 +287,26 @@ def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:
     assert process.returncode == 0, err
     assert "keys followed" in out
     assert err == ""
+
+
+def test_a_server_that_ends_meanwhile_is_named(start_server: StartServer) -> None:
+    first, second = filled(start_server), filled(start_server)
+    config = node_config({"first": first.url, "second": second.url}, 8 << 20, {})
+    seconds = 0.0
+
+    def wait(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+        if seconds > 5:
+            first.stop()
+
+    looking = Looking(config.servers, clock=lambda: seconds, wait=wait)
+    looking.run(30.0, 8 << 20, lambda: False, lambda *_: None)
+    assert [look.config.name for look in looking.looks] == ["second"]
+    (gone,) = looking.refused
+    assert (gone.name, gone.why[:26]) == ("first", "does not answer any more: ")
+    assert [one.config.name for one in looking.seen()] == ["second"]
+    looking.close()
 
 
 def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_words import Answer, in_words
 from sidecar.config.node import ServerConfig
+from sidecar.look.beyond import extended
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looked_server import LookedServer
@@ -20,6 +21,7 @@ from sidecar.look.node_file import node_config
 from sidecar.look.server_look import ServerLook
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
+from solver_lambda.documents.curve import MissRatioCurve
 from tests.sidecar.played_clock import PlayedClock
 from tests.sidecar.read_through import ReadThrough, lru_distances
 from workloads.local_server import BUILD, LocalServer
@@ -227,3 +229,20 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     assert told["decision"] == "apply"
     assert [one["name"] for one in told["servers"]] == ["pages", "search", "sessions"]
     assert "key:" not in words + str(told)
+
+
+def test_what_was_not_seen_goes_on_as_the_curve_did() -> None:
+    """Of a power of the size it is the same power; of what hardly falls, hardly anything; and what
+    was measured is the most that is missed."""
+    sizes = np.linspace(1_000.0, 10_000.0, 91)
+    falls = np.minimum(1.0, (sizes / 1_000) ** -0.5)
+    known = 4_000.0
+    flat_beyond = np.maximum(falls, float(np.interp(known, sizes, falls)))
+    found = extended(MissRatioCurve(sizes, flat_beyond), 0.0, known)
+    grid = np.array([1_500.0, 3_000.0, 5_000.0, 8_000.0])
+    assert found.miss_ratio(grid) == pytest.approx((grid / 1_000) ** -0.5, rel=0.01)
+    assert found.miss_ratio(10_000.0) == found.miss_ratio(8_000.0)
+    level = MissRatioCurve(np.array([0.0, 500.0, 10_000.0]), np.array([1.0, 0.2, 0.2]))
+    assert extended(level, 0.0, known) is level
+    steep = MissRatioCurve(np.array([0.0, 10_000.0]), np.array([1.0, 0.0]))
+    assert np.all(extended(steep, 0.0, known).miss_ratio(sizes) <= steep.miss_ratio(sizes) + 1e-9)
