@@ -67,10 +67,11 @@ class FollowedKeys:
     def __iter__(self) -> Iterator[FollowedKey]:
         return iter(self._keys.values())
 
-    def settle(self, share: float) -> None:
-        """The keys that will be found are this share of all: T over P."""
+    def settle(self, share: float, hashed_share: float = 1.0) -> None:
+        """The keys that will be found are this share of all, and of those a share by their hash is
+        followed: T over P is both."""
         self._share = share
-        self.threshold = max(1, math.ceil(share * DEFAULT_MODULUS))
+        self.threshold = max(1, math.ceil(share * hashed_share * DEFAULT_MODULUS))
 
     def add(self, database: int, name: bytes) -> FollowedKey | None:
         """A key that was found, if it is new and below the threshold."""

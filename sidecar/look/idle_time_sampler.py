@@ -36,6 +36,8 @@ MOST_KEYS = 8_192
 """Followed of one server, those that are gone included."""
 # Of which so many are there at first: the others come and go.
 _FIRST_KEYS = MOST_KEYS * 2 // 3
+MOST_CLUSTER_KEYS = 500_000
+"""Of a cluster's node: to go through them takes it some .6 s."""
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -58,6 +60,9 @@ class _Record(NamedTuple):
 class IdleTimeSampler:
     """Of one server.
 
+    Raises:
+        CannotBeLookedAtError: to find a sample of its keys would cost too much.
+
     Attributes:
         keys: that are followed.
         own_hits, own_misses: our own questions among the server's hits and misses.
@@ -66,18 +71,25 @@ class IdleTimeSampler:
 
     def __init__(self, server: LookedServer, told: Told, *, most_keys: int = MOST_KEYS) -> None:
         self._server = server
-        is_cluster = told.reading.config.get("cluster-enabled") == "yes"
         total = sum(told.databases.values())
         first = most_keys if total <= most_keys else _FIRST_KEYS * most_keys // MOST_KEYS
-        self._scan = KeyScan(server, first, whole=is_cluster or total <= most_keys)
+        # In a cluster's node the way of SCAN goes by slots, and no part of it is a sample.
+        if told.is_cluster and total > MOST_CLUSTER_KEYS:
+            raise CannotBeLookedAtError(
+                f"is a node of a cluster and holds more than {MOST_CLUSTER_KEYS:,} keys, all of "
+                "which would have to be gone through",
+                told.reading.size_bytes,
+            )
+        self._scan = KeyScan(server, first, whole=told.is_cluster or total <= most_keys)
         self._random = Random(0)
         self.keys = FollowedKeys(os.urandom(16))
+        self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
         self._salt_id = int.from_bytes(os.urandom(8), "little")
         self.own_hits = self.own_misses = 0
         self.oldest_seconds = 0.0
         self._rounds_to_scan, self._rounds_between = 0, 1
         self._scanned_since: int | None = None
-        self._evicted = self._expired = 0
+        self._scan_began = self._evicted = 0
         self._sequence = self._sampled = self._seen_reads = 0
         self._counted = 0
         self._raw_reads = 0
@@ -124,9 +136,9 @@ class IdleTimeSampler:
         for database, names in self._scan.passed(told):
             found += [(database, name) for name in names]
         if self._scanned_since is None:
-            self.keys.settle(self._scan.share)
+            self.keys.settle(self._scan.share, self._hashed_share)
         new = sum(self.keys.add(database, name) is not None for database, name in found)
-        self._began = began
+        self._scan_began = began
         return new
 
     @property
@@ -139,7 +151,7 @@ class IdleTimeSampler:
             few = new < _FEW_NEW * len(self.keys)
             step = self._rounds_between * 2 if few else self._rounds_between // 2
             self._rounds_between = min(_MOST_ROUNDS, max(1, step))
-        self._scanned_since = self._began
+        self._scanned_since = self._scan_began
         self._rounds_to_scan = self._rounds_between - 1
 
     def _idle_times(self) -> list[tuple[FollowedKey, int | None]]:

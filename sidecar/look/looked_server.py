@@ -41,6 +41,7 @@ NO_TOUCH = "+client|no-touch"
 _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
+_MODES = ("redis_mode", "server_mode")
 
 
 class CannotBeLookedAtError(Exception):
@@ -64,6 +65,7 @@ class Told:
         evicted, expired: keys, since it started.
         usec, calls: by command, since it started: time that it took, and how often it was run.
         databases: keys by the number of the database.
+        is_cluster: whether it is a node of a cluster.
     """
 
     reading: ServerReading
@@ -72,6 +74,7 @@ class Told:
     usec: Mapping[str, float]
     calls: Mapping[str, int]
     databases: Mapping[int, int]
+    is_cluster: bool
 
 
 class LookedServer(RedisServer):
@@ -166,6 +169,7 @@ class LookedServer(RedisServer):
             usec={name: float(Figures(one, set()).get("usec")) for name, one in stats.items()},
             calls={name: Figures(one, set()).get("calls") for name, one in stats.items()},
             databases=self.databases,
+            is_cluster=any(info.get(key) == "cluster" for key in _MODES),
         )
 
     def lru_clock(self) -> int:

@@ -214,17 +214,28 @@ def test_other_programs_and_nobody_are_named(look: Look) -> None:
     assert err.endswith("no server could be looked at\n")
 
 
-def test_a_node_that_is_cluster_and_sends_us_elsewhere(
-    start_server: StartServer, look: Look
-) -> None:
+@pytest.mark.parametrize("name", ["redis", "valkey91"])
+def test_a_node_of_a_cluster(name: str, start_server: StartServer, look: Look) -> None:
+    """It is looked at, by its own keys, until it sends us elsewhere for them."""
+    binary = BUILD / "bin" / f"{name}-server-stock"
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built")
     settings = {"cluster-enabled": "yes", "port": free_port(), "cluster-port": free_port()}
-    server = start_server("4mb", binary=STOCK, **settings)
+    server = start_server("40mb", binary=binary, **settings)
     server.client.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while "cluster_state:ok" not in str(server.client.execute_command("CLUSTER", "INFO")):
         assert time.monotonic() < deadline
-    server.client.set("key", "x")
-    assert look(server)[0] == 0
+    number = 20_000 if name == "valkey91" else 200
+    pipeline = server.client.pipeline(transaction=False)
+    for place in range(number):
+        pipeline.execute_command("SET", f"key:{place}", "x")
+    pipeline.execute()
+    code, out, _ = look(server, "--json")
+    assert code == 0
+    (told,) = json.loads(out)["servers"]
+    followed = told["keys_followed"]
+    assert followed == 200 or 4_500 < followed < 6_500
     server.client.execute_command("CLUSTER", "DELSLOTSRANGE", "0", "16383")
     code, _, err = look(server)
     assert code == 1
