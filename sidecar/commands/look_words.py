@@ -212,6 +212,10 @@ def notes(answer: Answer) -> list[str]:
             f"A miss is taken to cost {time_or(DEFAULT_LATENCY_SECONDS)} everywhere: "
             "--backend-latency NAME=20ms says what it does."
         )
+    if silent := [one.config.name for one in answer.seen if not one.tells_settings]:
+        found.append(
+            f"Taken to have Redis' default settings, as CONFIG says none: {_listed(silent)}."
+        )
     if filling := [one.config.name for one in answer.seen if one.is_filling]:
         found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
     if written := [one.config.name for one in answer.seen if one.is_known and _is_written(one)]:

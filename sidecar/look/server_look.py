@@ -60,6 +60,7 @@ class Seen:
         window: its readings.
         seconds, hits, misses: counted by the server, our own questions left out.
         is_filling: it has room, and holds more and more.
+        tells_settings: otherwise they are taken for Redis' defaults.
         writes_per_second: by the commands that most write with, fills among them.
     """
 
@@ -76,6 +77,7 @@ class Seen:
     hits: int
     misses: int
     is_filling: bool = False
+    tells_settings: bool = True
     writes_per_second: float = 0.0
 
     def error_at(self, size_bytes: float) -> float:
@@ -145,7 +147,9 @@ class ServerLook:
         except (ServerDownError, ServerRefusedError) as error:
             self._failures += 1
             if self._failures >= _FAILURES:
-                raise CannotBeLookedAtError(f"does not answer any more: {error}") from error
+                is_down = isinstance(error, ServerDownError)
+                what = "does not answer any more" if is_down else "cannot be asked"
+                raise CannotBeLookedAtError(f"{what}: {error}") from error
             self.due = now + self._interval_seconds
             return
         if self.told.reading.run_id != self._run_id:
@@ -241,6 +245,7 @@ class ServerLook:
                 reading.keys > _FILLING_RATIO * first.keys
                 and reading.counted_bytes < FULL_RATIO * reading.maxmemory_bytes
             ),
+            tells_settings=self.server.tells_settings,
             writes_per_second=(_writes(self.told) - _writes(first_told)) / seconds,
         )
 

@@ -177,6 +177,11 @@ def test_the_smallest_user_is_enough(
     how = ("--user", "looker", "--password-file", str(password))
     assert look(server, *how)[0] == 0
     assert server.client.acl_log() == []
+    # As of who hosts a server, and lets nobody see its settings.
+    server.client.execute_command("ACL", "SETUSER", "looker", "-config|get")
+    code, out, _ = look(server, *how)
+    assert code == 0
+    assert "default settings, as CONFIG says none: redis" in out
     server.client.execute_command("ACL", "SETUSER", "looker", "-object|idletime")
     code, _, err = look(server, *how)
     assert code == 1

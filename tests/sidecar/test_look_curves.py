@@ -121,6 +121,18 @@ def test_nothing_changes_on_the_server(name: str, clock: PlayedClock) -> None:
     look.close()
 
 
+def test_it_asks_less_often_where_that_costs_too_much(clock: PlayedClock) -> None:
+    server = stock(clock)
+    server.client.mset({f"key:{place}": "x" for place in range(1_000)})
+    for most_cost, waits in ((1.0, 1.0), (1e-6, 100.0)):
+        look = ServerLook(ServerConfig("s", server.url), most_cost=most_cost)
+        look.begin(SIZE, 60.0, clock.seconds)
+        look.round(clock.seconds)
+        assert look.due - clock.seconds >= waits
+        assert (look.due - clock.seconds == 1.0) == (most_cost == 1.0)
+        look.close()
+
+
 def operations(batch: Batch) -> list[Operation]:
     return sorted(Operation(int(one)) for one in batch.operations)
 
