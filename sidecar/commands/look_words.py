@@ -25,6 +25,8 @@ _COLUMNS = (
 )
 # How much farther than now a curve should be known.
 _FAR = 1.5
+# By which more memory shortens the mean access time.
+_WORTH_SAYING = 0.02
 # A curve that may be off by so much is rough.
 _ROUGH = 0.1
 # Of the reads: so many writes that are no fills may move the curve.
@@ -78,7 +80,7 @@ def in_words(answer: Answer) -> str:
         for sentence in headline(answer):
             print(textwrap.fill(sentence, WIDTH))
         print()
-        print_table([_COLUMNS, *_rows(answer)])
+        print_table([_COLUMNS, *_rows(answer)], wraps=True)
         print()
         for note in notes(answer):
             print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
@@ -98,7 +100,23 @@ def headline(answer: Answer) -> list[str]:
         sentences.append(
             f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
         )
+    if answer.found.plan.decision == "keep":
+        sentences += _more_words(answer)
     return sentences
+
+
+def _more_words(answer: Answer) -> list[str]:
+    """What more memory would bring, where no move brings anything."""
+    plan = answer.found.plan
+    more = [one for one in plan.what_if if one.budget_bytes > plan.budget_bytes]
+    now = plan.mean_access_time_seconds
+    if not more or not now:
+        return []
+    most = max(more, key=lambda one: one.budget_bytes)
+    gain = 1 - most.mean_access_time_seconds / now
+    if gain < _WORTH_SAYING:
+        return []
+    return [f"With {_size(most.budget_bytes)} it would be {_percent(gain)} shorter."]
 
 
 def _move_words(answer: Answer) -> str:

@@ -33,6 +33,8 @@ _STEPS_A_WINDOW = 2
 # What is counted hardly fades within a look.
 _LOOKS_A_CYCLE = 12
 _FAILURES = 5
+# Of a server's size.
+_REACH = 2
 # Of a server that is read less, nothing is said.
 _FEWEST_READS = 100
 _WRITES = (
@@ -124,7 +126,9 @@ class ServerLook:
 
     def begin(self, budget_bytes: int, look_seconds: float, now: float) -> None:
         """The first round comes next."""
-        self.budget_bytes, self._look_seconds = budget_bytes, look_seconds
+        # Also of a single server it is to be known what more would bring.
+        self._reach_bytes = max(budget_bytes, _REACH * self.told.reading.size_bytes)
+        self._look_seconds = look_seconds
         self.monitor = ServerMonitor(
             self.config.name,
             live_objects=self._most_keys,
@@ -192,7 +196,7 @@ class ServerLook:
         reading = self.told.reading
         # One without a limit has room for what it uses.
         sized = replace(reading, maxmemory_bytes=reading.size_bytes)
-        found = self.monitor.observe(sized, self.budget_bytes, self._window)
+        found = self.monitor.observe(sized, self._reach_bytes, self._window)
         self._estimate = found or self._estimate
         stack = self.monitor.shards.stack
         self._sampler.keys.keep(lambda key: key.is_present or key.identity in stack)

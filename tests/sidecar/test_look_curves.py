@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sidecar.commands.look_json import as_json
-from sidecar.commands.look_words import Answer, in_words
+from sidecar.commands.look_words import Answer, headline, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.beyond import extended
 from sidecar.look.key_scan import KeyScan, progress_of
@@ -204,15 +204,10 @@ def test_how_far_a_scan_is() -> None:
     ]
 
 
-def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
-    """One needs more than it has, one less, one is hardly read."""
-    servers = {name: stock(clock) for name in ("pages", "search", "sessions")}
-    how = {"rate": 250, "seconds": 90}
-    loads = [
-        ReadThrough(servers["pages"], keys=6_000, skew=0.6, **how),
-        ReadThrough(servers["search"], keys=300, skew=0.9, **how),
-        ReadThrough(servers["sessions"], keys=2_500, skew=0.9, rate=30, seconds=90),
-    ]
+def looked_at(
+    servers: dict[str, LocalServer], loads: list[ReadThrough], clock: PlayedClock
+) -> Answer:
+    """By a minute, after the loads have run for some time."""
 
     def wait(seconds: float) -> None:
         for _ in range(max(1, round(seconds))):
@@ -222,15 +217,26 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
 
     wait(25)
     urls = {name: server.url for name, server in servers.items()}
-    config = node_config(urls, 3 * SIZE, {})
+    config = node_config(urls, len(servers) * SIZE, {})
     looking = Looking(config.servers, clock=lambda: clock.seconds, wait=wait)
     looking.run(60.0, looking.size_bytes, lambda: False, lambda *_: None)
     seen = looking.seen()
     counts = {look.config.name: look.monitor.counts for look in looking.looks}
     found = look_plan(config, seen, counts, looking.size_bytes)
-    answer = Answer(seen, looking.refused, found, 60.0, 60.0, guessed_latency=True, init=None)
     looking.close()
-    planned = {server.name: server for server in found.plan.servers}
+    return Answer(seen, looking.refused, found, 60.0, 60.0, guessed_latency=True, init=None)
+
+
+def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
+    """One needs more than it has, one less, one is hardly read."""
+    servers = {name: stock(clock) for name in ("pages", "search", "sessions")}
+    loads = [
+        ReadThrough(servers["pages"], keys=6_000, skew=0.6, rate=250, seconds=90),
+        ReadThrough(servers["search"], keys=300, skew=0.9, rate=250, seconds=90),
+        ReadThrough(servers["sessions"], keys=2_500, skew=0.9, rate=30, seconds=90),
+    ]
+    answer = looked_at(servers, loads, clock)
+    planned = {server.name: server for server in answer.found.plan.servers}
     assert planned["pages"].maxmemory_bytes > 1.3 * SIZE
     assert planned["search"].maxmemory_bytes < SIZE
     words = in_words(answer)
@@ -241,6 +247,14 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     assert told["decision"] == "apply"
     assert [one["name"] for one in told["servers"]] == ["pages", "search", "sessions"]
     assert "key:" not in words + str(told)
+
+
+def test_of_one_server_it_is_said_what_more_would_bring(clock: PlayedClock) -> None:
+    servers = {"pages": stock(clock)}
+    load = ReadThrough(servers["pages"], keys=6_000, skew=0.8, rate=300, seconds=90)
+    words = headline(looked_at(servers, [load], clock))
+    assert words[0].startswith("No move of memory shortens the mean access time")
+    assert words[-1].startswith("With 2.86 MiB it would be ")
 
 
 def test_what_was_not_seen_goes_on_as_the_curve_did() -> None:
