@@ -137,7 +137,8 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
                 for server in config.servers
             ),
         )
-    addresses = options.addresses or [server.url for server in local_servers()]
+    found = [] if options.addresses else local_servers()
+    addresses = options.addresses or [server.url for server in found]
     if not addresses:
         return None
     for address in addresses:
@@ -149,7 +150,15 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
     servers = named_servers(addresses)
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.
-    return node_config(servers, 1 << 40, latencies, access)
+    config = node_config(servers, 1 << 40, latencies, access)
+    strangers = {server.url for server in found if not server.may_have_password}
+    told = (
+        replace(server, password=None, username=None, password_from=None)
+        if server.url in strangers
+        else server
+        for server in config.servers
+    )
+    return replace(config, servers=tuple(told))
 
 
 def _check_names(latencies: Mapping[str, float], names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ addresses say the sockets that it has open, which only its own user and root may
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import sys
 from collections.abc import Iterator
@@ -26,10 +27,17 @@ _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 class LocalServer(NamedTuple):
-    """A process that is a server, and the address to reach it by."""
+    """A process that is a server, the address to reach it by, and the user whose it is."""
 
     process_id: int
     url: str
+    user_id: int = 0
+
+    @property
+    def may_have_password(self) -> bool:
+        """Whether it is ours, root's or of the user of a package: any other user may have started
+        what calls itself a server, to be told a password."""
+        return self.user_id in {0, os.geteuid(), *_package_users()}
 
 
 def local_servers(proc: Path = PROC) -> list[LocalServer]:
@@ -45,8 +53,16 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         urls += [paths[one] for one in inodes if one in paths]
         urls = sorted(urls, key=_by_kind) or _told_by(title)
         if urls:
-            found[process_id] = LocalServer(process_id, urls[0])
+            with suppress(OSError):  # it ended meanwhile
+                user_id = (proc / str(process_id)).stat().st_uid
+                found[process_id] = LocalServer(process_id, urls[0], user_id)
     return sorted(found.values(), key=lambda server: server.url)
+
+
+def _package_users() -> Iterator[int]:
+    for name in ("redis", "valkey"):
+        with suppress(KeyError):
+            yield pwd.getpwnam(name).pw_uid
 
 
 def _by_kind(url: str) -> tuple[bool, int, str]:

@@ -19,6 +19,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.look.local_servers import LocalServer as LocalFound
 from sidecar.look.local_servers import local_servers
 from sidecar.look.looked_server import acl_line
 from sidecar.look.looking import Looking
@@ -312,9 +313,15 @@ def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
     port = free_port()
     at_port = start_server("4mb", binary=STOCK, port=port)
     at_socket = start_server("4mb", binary=STOCK)
-    found = {one.process_id: one.url for one in local_servers()}
+    found = {one.process_id: one.url for one in local_servers() if one.may_have_password}
     assert found[at_port.process.pid] == f"redis://127.0.0.1:{port}"
     assert found[at_socket.process.pid] == at_socket.url
+
+
+def test_passwords_do_not_go_to_what_any_user_may_have_started() -> None:
+    own, other = (LocalFound(1, "redis://127.0.0.1:1", user) for user in (os.geteuid(), 54_321))
+    assert own.may_have_password
+    assert not other.may_have_password
 
 
 def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
