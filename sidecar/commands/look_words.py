@@ -20,8 +20,8 @@ from solver_lambda.documents.units import format_duration, format_size
 from solver_lambda.documents.words import reason_words
 
 _COLUMNS = (
-    *("server", "size now", "then", "hits now", "then", "misses a second", "then"),
-    *("may be off by", "keys followed"),
+    *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
+    "keys",
 )
 # How much farther than now a curve should be known.
 _FAR = 1.5
