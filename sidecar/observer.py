@@ -42,6 +42,7 @@ class ServerSnapshot:
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
         installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
+        is_looked_at: its keys are followed from outside: it needs no sampler.
     """
 
     config: ServerConfig
@@ -57,6 +58,7 @@ class ServerSnapshot:
     has_no_limit: bool = False
     silent_seconds: float = 0.0
     installed_bytes: int | None = None
+    is_looked_at: bool = False
 
 
 def observe(
@@ -237,7 +239,7 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
     if fixed := seen.reading.keep_reason():
         return fixed
     # Also of one that is not read: what its keys are worth later, nothing will tell.
-    if seen.reading.sampler_prefix is None:
+    if seen.reading.sampler_prefix is None and not seen.is_looked_at:
         has_old = seen.reading.has_old_sampler
         return f"no_sampler: {OLD_SAMPLER if has_old else 'neither patch nor module is in it'}"
     if seen.estimate is None:

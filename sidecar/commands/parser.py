@@ -22,6 +22,7 @@ COMMANDS = {
     "resume": "orders",
     "rollback": "orders",
     "weights": "weights",
+    "look": "look",
     "mrc": "mrc",
     "completion": "completion",
 }

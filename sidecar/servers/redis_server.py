@@ -66,6 +66,9 @@ class RedisServer:
         DocumentError: the URL has an option or a port that makes no sense.
     """
 
+    decodes = True
+    """Whether replies are text; names of keys may be any bytes."""
+
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.name = config.name
@@ -78,7 +81,7 @@ class RedisServer:
                 socket_timeout=TIMEOUT_SECONDS,
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
-                decode_responses=True,
+                decode_responses=self.decodes,
                 # In version 3 a server may push, and for some of that redis-py starts threads.
                 protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.

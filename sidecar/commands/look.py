@@ -1,0 +1,249 @@
+"""``spreds look [ADDRESS ...]``: what caches could gain, with nothing installed on them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from sidecar.commands.look_json import as_json
+from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
+from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
+from sidecar.config.addresses import shown_url
+from sidecar.config.node import SidecarConfig, load_config
+from sidecar.look.local_servers import local_servers
+from sidecar.look.look_plan import look_plan
+from sidecar.look.looking import Looking
+from sidecar.look.node_file import (
+    DEFAULT_LATENCY_SECONDS,
+    Access,
+    named_servers,
+    node_config,
+    node_text,
+    write_node_file,
+)
+from sidecar.look.server_look import ServerLook
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.secret import SecretError, read_secret
+
+# As a shell has it for a program that Ctrl-C ended.
+INTERRUPTED = 130
+_LEAST_PROGRESS_SECONDS = 5.0
+_MOST_PROGRESS_LINES = 30
+_MOST_PATH_BYTES = 100
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's arguments."""
+    add_options(commands).set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Look, and print what was seen; 1 if no server could be looked at. Raises DocumentError."""
+    if options.config and options.addresses:
+        raise DocumentError("--config names the servers: leave the addresses out")
+    if options.init and options.init.exists():
+        raise DocumentError(f"{options.init} is there already, and is not written over")
+    if options.init and options.init.parent != Path() and not options.init.parent.is_dir():
+        raise DocumentError(f"--init {options.init}: there is no folder {options.init.parent}")
+    access = _access(options)
+    config = _config(options, access)
+    if config is None:
+        print("spreds: no Redis or Valkey server was found here: name its address", file=sys.stderr)
+        return 1
+    with _stopped_by_hand() as stopped:
+        looking = Looking(config.servers, wait=stopped.wait)
+        try:
+            return _look(options, config, access, looking, stopped)
+        except KeyboardInterrupt:  # the second one
+            return INTERRUPTED
+        finally:
+            looking.close()
+
+
+def _look(
+    options: argparse.Namespace,
+    config: SidecarConfig,
+    access: Access,
+    looking: Looking,
+    stopped: Event,
+) -> int:
+    if looking.looks:
+        budget_bytes = _budget_bytes(options, config, looking)
+        every = max(_LEAST_PROGRESS_SECONDS, options.for_seconds / _MOST_PROGRESS_LINES)
+        seconds = looking.run(
+            options.for_seconds, budget_bytes, stopped.is_set, _progress(options.for_seconds, every)
+        )
+    if not looking.looks:
+        print(nothing_words(looking.refused), file=sys.stderr)
+        return 1
+    config = _with_budget(options, config, looking, budget_bytes)
+    seen = looking.seen()
+    counts = {look.config.name: look.monitor.counts for look in looking.looks}
+    answer = Answer(
+        seen=seen,
+        refused=looking.refused,
+        found=look_plan(config, seen, counts, budget_bytes),
+        seconds=seconds,
+        asked_seconds=options.for_seconds,
+        guessed_latency=_guessed(options),
+        init=str(options.init) if options.init else None,
+    )
+    if options.init:
+        _write(options, access, answer)
+    print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
+    return 0
+
+
+def _access(options: argparse.Namespace) -> Access:
+    """Raises DocumentError: the file is no secret."""
+    if options.password_file:
+        path = options.password_file.absolute()
+        try:
+            password = read_secret(path)
+        except SecretError as error:
+            raise DocumentError(f"--password-file {str(path)!r} {error}") from error
+        line = f"password_file = {json.dumps(str(path))}"
+        return Access(options.user, password, f"--password-file {path}", line)
+    if given := os.environ.get(PASSWORD_VARIABLE):
+        line = f'password_env = "{PASSWORD_VARIABLE}"'
+        return Access(options.user, given, PASSWORD_VARIABLE, line)
+    return Access(options.user)
+
+
+def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None:
+    """What to look at; ``None``: nothing was found. Raises DocumentError."""
+    latencies = dict(options.backend_latency)
+    if options.config:
+        config = load_config(options.config)
+        _check_names(latencies, [server.name for server in config.servers])
+        return replace(
+            config,
+            servers=tuple(
+                replace(
+                    server,
+                    backend_latency_seconds=latencies.get(
+                        server.name, server.backend_latency_seconds or DEFAULT_LATENCY_SECONDS
+                    ),
+                )
+                for server in config.servers
+            ),
+        )
+    found = [] if options.addresses else local_servers()
+    addresses = options.addresses or [server.url for server in found]
+    if not addresses:
+        return None
+    for address in addresses:
+        if "@" in address:
+            raise DocumentError(
+                f"{shown_url(address)}: leave user and password out of the address: --user and "
+                f"--password-file, or {PASSWORD_VARIABLE}, have them"
+            )
+    servers = named_servers(addresses)
+    _check_names(latencies, list(servers))
+    # Budget and minima are not known before the servers have answered.
+    config = node_config(servers, 1 << 40, latencies, access)
+    strangers = {server.url for server in found if not server.may_have_password}
+    told = (
+        replace(server, password=None, username=None, password_from=None)
+        if server.url in strangers
+        else server
+        for server in config.servers
+    )
+    return replace(config, servers=tuple(told))
+
+
+def _check_names(latencies: Mapping[str, float], names: Sequence[str]) -> None:
+    for name in latencies:
+        if name not in names:
+            raise DocumentError(
+                f"--backend-latency {name}: there is no such server, but {', '.join(names)}"
+            )
+
+
+def _budget_bytes(options: argparse.Namespace, config: SidecarConfig, looking: Looking) -> int:
+    """What the servers that are looked at may have together. Raises DocumentError."""
+    given: int | None = options.budget
+    if given is None and options.config:
+        given = config.memory.budget_bytes
+    if given is None:
+        return looking.size_bytes
+    left = given - sum(one.size_bytes for one in looking.refused)
+    if left <= 0:
+        raise DocumentError("the budget is what servers have that cannot be looked at")
+    return left
+
+
+def _with_budget(
+    options: argparse.Namespace, config: SidecarConfig, looking: Looking, budget_bytes: int
+) -> SidecarConfig:
+    """The same servers, those that were looked at, dividing this budget. Raises DocumentError."""
+    if options.config:
+        return replace(config, memory=replace(config.memory, budget_bytes=budget_bytes))
+    servers = {look.config.name: look.config.url for look in looking.looks}
+    return node_config(servers, budget_bytes, dict(options.backend_latency))
+
+
+def _guessed(options: argparse.Namespace) -> bool:
+    """Whether nobody said what misses cost."""
+    if options.config:
+        told = {
+            s.name
+            for s in load_config(options.config, secrets=False).servers
+            if s.backend_latency_seconds is not None
+        }
+    else:
+        told = set()
+    return not told | {name for name, _ in options.backend_latency}
+
+
+def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
+    """Raises OSError."""
+    servers = {one.config.name: one.config.url for one in answer.seen}
+    endpoint = options.init.absolute().parent / "samples"
+    if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
+        endpoint = Path("/run/spreds/samples")
+    budget_bytes = answer.found.observation.budget_bytes
+    latencies = dict(options.backend_latency)
+    text = node_text(servers, budget_bytes, latencies, access, f"ipc://{endpoint}")
+    write_node_file(options.init, text)
+
+
+def _progress(
+    look_seconds: float, every_seconds: float
+) -> Callable[[float, Sequence[ServerLook]], None]:
+    """Tells a person at a terminal how far it is."""
+    told_at = 0.0
+
+    def tell(seconds: float, looks: Sequence[ServerLook]) -> None:
+        nonlocal told_at
+        if sys.stderr.isatty() and seconds - told_at >= every_seconds:
+            told_at = seconds
+            print(progress_words(seconds, look_seconds, looks), file=sys.stderr)
+
+    return tell
+
+
+@contextmanager
+def _stopped_by_hand() -> Iterator[Event]:
+    """Set by Ctrl-C, once; the second one ends the command."""
+    stopped = Event()
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        stopped.set()
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,105 @@
+"""The options of ``spreds look``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sidecar.commands.arguments import add_json
+from solver_lambda.documents.units import parse_duration, parse_size
+
+PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has it
+_DEFAULT_SECONDS = 300.0
+
+
+def add_options(commands: Any) -> argparse.ArgumentParser:
+    """The command's parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "look",
+        help="say what caches could gain, with nothing installed on them",
+        description="Says what the Redis and Valkey servers of this machine could gain by another "
+        "division of their memory, from outside: it asks for idle times of some of their keys, "
+        "and sets nothing.",
+    )
+    parser.add_argument(
+        "addresses",
+        metavar="ADDRESS",
+        nargs="*",
+        help="of a server, such as redis://host:port, unix:///path or pages=redis://host:port "
+        "(default: all that are found on this machine)",
+    )
+    _add_access(parser)
+    parser.add_argument(
+        "--for",
+        dest="for_seconds",
+        metavar="5m",
+        type=_duration,
+        default=_DEFAULT_SECONDS,
+        help="look for so long (default: 5m)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="8GiB",
+        type=_size,
+        help="the memory to divide (default: what the servers have)",
+    )
+    parser.add_argument(
+        "--backend-latency",
+        metavar="NAME=20ms",
+        action="append",
+        type=_latency,
+        default=[],
+        help="what a miss costs in this server (default: the same in all); can be repeated",
+    )
+    parser.add_argument(
+        "--init",
+        metavar="FILE",
+        type=Path,
+        help="write a node's TOML file with these servers, which must not be there yet",
+    )
+    add_json(parser)
+    return parser
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    """Whom to ask, and as who."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take servers, weights, latencies and budget from a node's TOML file",
+    )
+    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
+        "the environment)",
+    )
+
+
+def _checked(read: Callable[[object], Any], text: str) -> Any:
+    try:
+        found = read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"must be more than 0, not {text!r}")
+    return found
+
+
+def _duration(text: str) -> float:
+    return float(_checked(parse_duration, text))
+
+
+def _size(text: str) -> int:
+    return int(_checked(parse_size, text))
+
+
+def _latency(text: str) -> tuple[str, float]:
+    name, equals, duration = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=DURATION, such as pages=20ms, not {text!r}")
+    return name, _duration(duration)

@@ -1,0 +1,289 @@
+"""What a look says: one screen for people, and JSON for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidecar.commands.printing import WIDTH, print_table, time_or
+from sidecar.look.look_plan import LEAST_SPARED, LookPlan
+from sidecar.look.looking import Refused
+from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
+from sidecar.look.server_look import Seen, ServerLook
+from solver_lambda.documents.plan import ServerPlan
+from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.words import reason_words
+
+_COLUMNS = (
+    *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
+    "keys",
+)
+# How much farther than now a curve should be known.
+_FAR = 1.5
+# By which more memory shortens the mean access time.
+_WORTH_SAYING = 0.02
+# A curve that may be off by so much is rough.
+_ROUGH = 0.1
+# Of the reads: so many writes that are no fills may move the curve.
+_MANY_WRITES = 0.1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found in a look of ``seconds``, of ``asked_seconds``.
+
+    Attributes:
+        guessed_latency: nobody said what misses cost.
+        init: the file that was written.
+    """
+
+    seen: Sequence[Seen]
+    refused: Sequence[Refused]
+    found: LookPlan
+    seconds: float
+    asked_seconds: float
+    guessed_latency: bool
+    init: str | None
+
+
+def nothing_words(refused: Sequence[Refused]) -> str:
+    """Where no server could be looked at."""
+    lines = [f"spreds: {one.name} {one.why}" for one in refused]
+    return "\n".join([*lines, "spreds: no server could be looked at"])
+
+
+def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLook]) -> str:
+    """How far a look is, in a line."""
+    parts = []
+    for look in looks:
+        known = look.so_far
+        sure = "no curve yet"
+        if known is not None and known.keep_reason is None:
+            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} %"
+        parts.append(f"{look.config.name} {look.followed:,} keys, {sure}")
+    return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {'; '.join(parts)}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def in_words(answer: Answer) -> str:
+    """One screen."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        for sentence in headline(answer):
+            print(textwrap.fill(sentence, WIDTH))
+        print()
+        print_table([_COLUMNS, *_rows(answer)], wraps=True)
+        print()
+        for note in notes(answer):
+            print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
+    return text.getvalue().rstrip()
+
+
+def headline(answer: Answer) -> list[str]:
+    """What a person wants to know first."""
+    known = [one for one in answer.seen if one.is_known]
+    if not known:
+        return ["Nothing is known yet: look for longer, while the servers are read."]
+    sentences = [_move_words(answer)]
+    observation = answer.found.observation
+    today = sum(server.maxmemory_bytes for server in observation.servers)
+    says_less = all(one.is_known and not one.is_filling for one in answer.seen)
+    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and says_less:
+        sentences.append(
+            f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
+        )
+    if answer.found.plan.decision == "keep":
+        sentences += _more_words(answer)
+    return sentences
+
+
+def _more_words(answer: Answer) -> list[str]:
+    """What more memory would bring, where no move brings anything."""
+    plan = answer.found.plan
+    more = [one for one in plan.what_if if one.budget_bytes > plan.budget_bytes]
+    now = plan.mean_access_time_seconds
+    if not more or not now:
+        return []
+    most = max(more, key=lambda one: one.budget_bytes)
+    gain = 1 - most.mean_access_time_seconds / now
+    if gain < _WORTH_SAYING:
+        return []
+    return [f"With {_size(most.budget_bytes)} it would be {_percent(gain)} shorter."]
+
+
+def _move_words(answer: Answer) -> str:
+    plan = answer.found.plan
+    given = [(s.name, s.maxmemory_bytes - s.maxmemory_before_bytes) for s in plan.servers]
+    if plan.decision == "keep" or not any(change for _, change in given):
+        words = f"No move of memory shortens the mean access time by more than {_bound(answer)}"
+        return f"{words}{_so_far(answer)}: keep the sizes."
+    before = sum(_misses_now(one) for one in answer.seen)
+    after = sum(
+        _misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
+    )
+    start, end = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
+    change = f", and the mean access time by {_percent(1 - (end or 0) / start)}" if start else ""
+    verb = "fall" if after <= before else "rise"
+    if verb == "rise" and start:
+        change = f", but the mean access time falls by {_percent(1 - (end or 0) / start)}"
+    return f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second{change}."
+
+
+def _so_far(answer: Answer) -> str:
+    errors = [one.estimate.curve_error_ratio for one in answer.seen if one.estimate]
+    return ", as far as is known" if max(errors, default=1.0) > _ROUGH else ""
+
+
+def _bound(answer: Answer) -> str:
+    ratio = max(answer.found.best_ratio, 0.001)
+    chance = answer.found.observation.chance_ratio
+    return _percent(ratio) + (", which may be chance" if chance >= ratio > 0.002 else "")
+
+
+def _gives(changes: Sequence[tuple[str, int]]) -> str:
+    grow = [(name, size) for name, size in changes if size > 0]
+    shrink = [(name, -size) for name, size in changes if size < 0]
+    if not grow:
+        return f"Take {_listed([f'{_size(size)} from {name}' for name, size in shrink])}"
+    given = _listed([f"{name} {_size(size)}" for name, size in grow])
+    if not shrink:
+        return f"Give {given} more"
+    if len(shrink) == 1:
+        return f"Give {given} of {_whose(shrink[0][0])}"
+    taken = _listed([f"{name} ({_size(size)})" for name, size in shrink])
+    return f"Give {given} from {taken}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.{0 if ratio >= 0.1 else 1}f} %"
+
+
+def _whose(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _size(size_bytes: float) -> str:
+    """With three digits."""
+    scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
+    number = size_bytes / scale
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    return format_size(round(number, digits) * scale)
+
+
+def _misses_now(seen: Seen) -> float:
+    return seen.misses / seen.seconds
+
+
+def _misses_then(seen: Seen, planned: ServerPlan) -> float:
+    if not seen.is_known or planned.hit_ratio is None:
+        return _misses_now(seen)
+    return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
+
+
+def _rows(answer: Answer) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
+        reads = one.hits + one.misses
+        then = ["not known", "-"]
+        off = "-"
+        if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
+            then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
+            off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} %"
+        rows.append(
+            (
+                one.config.name,
+                _size(one.reading.size_bytes) + ("" if one.reading.maxmemory_bytes else " used"),
+                _size(planned.maxmemory_bytes or one.reading.size_bytes),
+                f"{100 * one.hits / reads:.1f} %" if reads else "no reads",
+                then[0],
+                f"{_misses_now(one):,.0f}",
+                then[1],
+                off,
+                f"{one.followed:,}",
+            )
+        )
+    return rows
+
+
+def notes(answer: Answer) -> list[str]:
+    """What was not seen, what it cost, what comes next."""
+    found = [f"Not looked at: {one.name} {one.why}." for one in answer.refused]
+    found += [
+        f"{one.config.name}: {reason_words(one.estimate.keep_reason)}."
+        for one in answer.seen
+        if one.estimate is not None and one.estimate.keep_reason is not None
+    ]
+    if answer.guessed_latency:
+        found.append(
+            f"A miss is taken to cost {time_or(DEFAULT_LATENCY_SECONDS)} everywhere: "
+            "--backend-latency NAME=20ms says what it does."
+        )
+    if silent := [one.config.name for one in answer.seen if not one.tells_settings]:
+        found.append(
+            f"Taken to have Redis' default settings, as CONFIG says none: {_listed(silent)}."
+        )
+    if filling := [one.config.name for one in answer.seen if one.is_filling]:
+        found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
+    if written := [one.config.name for one in answer.seen if one.is_known and _is_written(one)]:
+        found.append(
+            f"Written to far more often than filled, which the curve takes for reads: "
+            f"{_listed(written)}."
+        )
+    found += _beyond_words(answer)
+    found.append(
+        "Not seen: what replicas serve. Two reads within a second look like one, and a write to a "
+        "key that is there like a read."
+    )
+    cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
+    found.append(f"Asking cost {_listed(cost)} of a core, by INFO commandstats. Nothing was set.")
+    if answer.init:
+        found.append(f"{answer.init} is written. Next: spreds check {answer.init} --connect")
+    else:
+        found.append("Next: spreds look --init node.toml writes these servers into a node's file.")
+    return found
+
+
+def _is_written(seen: Seen) -> bool:
+    fills = seen.misses / seen.seconds
+    reads = (seen.hits + seen.misses) / seen.seconds
+    return seen.writes_per_second - fills > _MANY_WRITES * reads
+
+
+def _cost(ratio: float) -> str:
+    return "less than 0.01 %" if ratio < 1e-4 else f"{100 * ratio:.2f} %"
+
+
+def _beyond_words(answer: Answer) -> list[str]:
+    """Of which servers it is not known what more memory would bring, and how long that takes."""
+    near = [
+        one
+        for one in answer.seen
+        if one.misses
+        and one.reading.maxmemory_bytes
+        and one.known_to_bytes < _FAR * one.reading.maxmemory_bytes
+    ]
+    if not near:
+        return []
+    names = _listed([f"more than {_size(_known_to(one))} of {one.config.name}" for one in near])
+    longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
+    minutes = max(1, int(np.ceil(longest / 60)))
+    return [
+        f"What {names} would bring is guessed by how the curve goes until there: too little that "
+        f"was evicted came back. --for {format_duration(60.0 * minutes).replace('min', 'm')} knows."
+    ]
+
+
+def _known_to(seen: Seen) -> float:
+    return max(seen.known_to_bytes, seen.reading.size_bytes)

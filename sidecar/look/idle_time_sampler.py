@@ -1,0 +1,285 @@
+"""Records of a server's accesses, from the idle times of its keys.
+
+Each round asks the idle time of every followed key. An idle time that fell tells of an access, and
+in which second it was. A key that is gone was evicted, or it expired or was deleted; one that is
+back was missed and filled. A key that is found for the first time was there before, by its idle
+time, or was missed and filled since. The records are those that a sampler in the server would
+send, but for accesses within the same second, or between two rounds, of which the last counts:
+the others are hits at any size that matters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
+from sidecar.look.key_scan import KeyScan
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told, packed
+from sidecar.samples.batch import Batch, record_type
+from sidecar.samples.wire_format import (
+    DEFAULT_MODULUS,
+    FLAG_SIZE_ALLOCATED,
+    FLAG_SIZE_KNOWN,
+    FLAG_TTL,
+    FLAG_TTL_KNOWN,
+    SOURCE_PATCH,
+    Operation,
+)
+
+MOST_KEYS = 8_192
+"""Followed of one server, those that are gone included."""
+# Of which so many are there at first: the others come and go.
+_FIRST_KEYS = MOST_KEYS * 2 // 3
+MOST_CLUSTER_KEYS = 500_000
+"""Of a cluster's node: to go through them takes it some .6 s."""
+# Asked at once, between two looks at the server's clock.
+_CHUNK = 1_024
+# Where few keys are new, every so many rounds are enough to look for them.
+_MOST_ROUNDS = 16
+_FEW_NEW = 0.01
+_MOST_U4 = 2**32 - 1
+_RECORD = record_type()
+
+
+Answer = int | None | Exception
+
+
+class _Record(NamedTuple):
+    second: int
+    tie: float
+    operation: Operation
+    key: FollowedKey
+
+
+class IdleTimeSampler:
+    """Of one server.
+
+    Raises:
+        CannotBeLookedAtError: to find a sample of its keys would cost too much.
+
+    Attributes:
+        keys: that are followed.
+        own_hits, own_misses: our own questions among the server's hits and misses.
+        oldest_seconds: idle time that nine in ten of the sampled keys are below.
+    """
+
+    def __init__(self, server: LookedServer, told: Told, *, most_keys: int = MOST_KEYS) -> None:
+        self._server = server
+        total = sum(told.databases.values())
+        first = most_keys if total <= most_keys else _FIRST_KEYS * most_keys // MOST_KEYS
+        # In a cluster's node the way of SCAN goes by slots, and no part of it is a sample.
+        if told.is_cluster and total > MOST_CLUSTER_KEYS:
+            raise CannotBeLookedAtError(
+                f"is a node of a cluster and holds more than {MOST_CLUSTER_KEYS:,} keys, all of "
+                "which would have to be gone through",
+                told.reading.size_bytes,
+            )
+        self._scan = KeyScan(server, first, whole=told.is_cluster or total <= most_keys)
+        self._random = Random(0)
+        self.keys = FollowedKeys(os.urandom(16))
+        self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
+        self._salt_id = int.from_bytes(os.urandom(8), "little")
+        self.own_hits = self.own_misses = 0
+        self.oldest_seconds = 0.0
+        self._rounds_to_scan, self._rounds_between = 0, 1
+        self._scanned_since: int | None = None
+        self._scan_began = self._evicted = 0
+        self._sequence = self._sampled = self._seen_reads = 0
+        self._counted = 0
+        self._raw_reads = 0
+        self._last_us = round(told.reading.at_seconds * 1e6)
+
+    def round(self, tell: Callable[[], Told]) -> tuple[Batch, Told]:
+        """Ask once more; what that told. ``tell`` asks for the server's figures, of which our own
+        questions are taken away.
+
+        Raises:
+            CannotBeLookedAtError: the server does not let itself be asked this.
+            ServerDownError, ServerRefusedError: as LookedServer.
+        """
+        found = self._look_for_keys()
+        answers = self._idle_times()
+        told = self._without_own(tell())
+        went = told.evicted - self._evicted if self._sequence else 0
+        self._evicted = told.evicted
+        now = told.reading.at_seconds
+        records: list[_Record] = []
+        unknown: list[FollowedKey] = []
+        for key, second in answers:
+            records += self._record(key, second, now, went > 0)
+            is_back = second is not None and not key.is_present
+            if is_back or (second is not None and key.expires_at_seconds <= now):
+                unknown.append(key)
+            key.is_present = second is not None
+            key.second = key.second if second is None else second
+        self._ask_more(unknown, now)
+        self.keys.keep(lambda key: key.second is not None)
+        records.sort(key=lambda record: record[:2])
+        if found is not None:
+            self._look_again_after(found)
+        return self._batch(records, told), told
+
+    def _look_for_keys(self) -> int | None:
+        """How many new ones there are; ``None``: it was not looked for any."""
+        if self._rounds_to_scan > 0:
+            self._rounds_to_scan -= 1
+            return None
+        began = self._server.lru_clock()
+        told = self._databases
+        found: list[tuple[int, bytes]] = []
+        for database, names in self._scan.passed(told):
+            found += [(database, name) for name in names]
+        if self._scanned_since is None:
+            self.keys.settle(self._scan.share, self._hashed_share)
+        new = sum(self.keys.add(database, name) is not None for database, name in found)
+        self._scan_began = began
+        return new
+
+    @property
+    def _databases(self) -> list[int]:
+        told = self._server.databases
+        return sorted(told, key=lambda number: -told[number]) or [0]
+
+    def _look_again_after(self, new: int) -> None:
+        if self._scanned_since is not None:
+            few = new < _FEW_NEW * len(self.keys)
+            step = self._rounds_between * 2 if few else self._rounds_between // 2
+            self._rounds_between = min(_MOST_ROUNDS, max(1, step))
+        self._scanned_since = self._scan_began
+        self._rounds_to_scan = self._rounds_between - 1
+
+    def _idle_times(self) -> list[tuple[FollowedKey, int | None]]:
+        """Of all keys the second of the last access, ``None`` of those that are gone."""
+        found: list[tuple[FollowedKey, int | None]] = []
+        by_database: dict[int, list[FollowedKey]] = {}
+        for key in self.keys:
+            by_database.setdefault(key.database, []).append(key)
+        idle: list[int] = []
+        clock = self._server.lru_clock()
+        for database, keys in by_database.items():
+            self._server.select(database)
+            for start in range(0, len(keys), _CHUNK):
+                part = keys[start : start + _CHUNK]
+                answers, clock = self._asked(part, clock)
+                found += zip(part, [self._second(one, clock) for one in answers], strict=True)
+                idle += [one for one in answers if isinstance(one, int)]
+        if idle:
+            self.oldest_seconds = float(np.quantile(idle, 0.9))
+        return found
+
+    def _asked(self, keys: Sequence[FollowedKey], clock: int) -> tuple[list[Answer], int]:
+        """Answers to ``OBJECT IDLETIME``, and what the server's clock said all the while; where it
+        went on, they are asked once more."""
+        questions = [key.question for key in keys]
+        answers: list[Answer] = []
+        for _ in range(2):
+            answers = self._server.ask_numbers(questions, "object|idletime")
+            self.own_hits += sum(isinstance(one, int) for one in answers)
+            self.own_misses += sum(one is None for one in answers)
+            before, clock = clock, self._server.lru_clock()
+            if clock == before:
+                break
+        return answers, clock
+
+    def _second(self, answer: Answer, clock: int) -> int | None:
+        if isinstance(answer, Exception):
+            raise CannotBeLookedAtError(_refusal_words(str(answer)))
+        return None if answer is None else clock - answer
+
+    def _record(
+        self, key: FollowedKey, second: int | None, now: float, evicts: bool
+    ) -> list[_Record]:
+        tie = self._random.random()
+        if second is None:
+            if not key.is_present:
+                return []
+            operation = Operation.EVICTION if evicts else Operation.DELETE
+            if key.expires_at_seconds <= now:
+                operation = Operation.EXPIRY
+            return [_Record(-1, tie, operation, key)]
+        if key.is_present:
+            if key.second is None or second <= key.second:
+                return []
+            return [_Record(second, tie, Operation.READ_HIT, key)]
+        # Found for the first time, its idle time tells whether it was there before the look.
+        since = self._scanned_since
+        was_there = key.second is None and (since is None or second < since)
+        missed = [] if was_there else [_Record(second, tie, Operation.READ_MISS, key)]
+        return [*missed, _Record(second, tie, Operation.WRITE, key)]
+
+    def _ask_more(self, keys: Sequence[FollowedKey], now: float) -> None:
+        """Size and TTL, of keys that came or came back."""
+        for key in keys:
+            key.expires_at_seconds = NEVER
+        for database in {key.database for key in keys}:
+            self._server.select(database)
+            here = [key for key in keys if key.database == database]
+            for start in range(0, len(here), _CHUNK):
+                part = here[start : start + _CHUNK]
+                sizes = [packed("MEMORY", "USAGE", key.name) for key in part]
+                ttls = [packed("PTTL", key.name) for key in part]
+                answers = self._server.ask_numbers(sizes, "memory|usage")
+                lives = self._server.ask_numbers(ttls, "pttl")
+                for key, size_bytes, left_ms in zip(part, answers, lives, strict=True):
+                    if isinstance(size_bytes, int):
+                        key.size_bytes = size_bytes
+                    if isinstance(left_ms, int):
+                        self.own_hits += left_ms != -2
+                        self.own_misses += left_ms == -2
+                        key.expires_at_seconds = now + left_ms / 1e3 if left_ms >= 0 else NEVER
+
+    def _without_own(self, told: Told) -> Told:
+        """Without our own questions among hits and misses."""
+        reading = told.reading
+        raw = reading.keyspace_hits + reading.keyspace_misses
+        if raw < self._raw_reads:  # CONFIG RESETSTAT
+            self.own_hits = self.own_misses = self._counted = 0
+        self._raw_reads = raw
+        hits = max(0, reading.keyspace_hits - self.own_hits)
+        misses = max(0, reading.keyspace_misses - self.own_misses)
+        return replace(told, reading=replace(reading, keyspace_hits=hits, keyspace_misses=misses))
+
+    def _batch(self, records: Sequence[_Record], told: Told) -> Batch:
+        now = told.reading.at_seconds
+        table = np.zeros(len(records), _RECORD)
+        for place, record in enumerate(records):
+            key = record.key
+            left_ms = min(_MOST_U4, max(0, key.expires_at_seconds - now) * 1e3)
+            flags = FLAG_SIZE_KNOWN | FLAG_SIZE_ALLOCATED if key.size_bytes else 0
+            if key.expires_at_seconds < NEVER:
+                flags |= FLAG_TTL | FLAG_TTL_KNOWN
+            table[place] = (
+                *(key.hash, min(key.size_bytes, _MOST_U4), key.database & 0xFFFF),
+                *(record.operation, flags, left_ms if flags & FLAG_TTL else 0, 0),
+            )
+        reads = told.reading.keyspace_hits + told.reading.keyspace_misses
+        if self._sequence:  # what came before the first round is nobody's
+            self._seen_reads += max(0, reads - self._counted)
+        self._counted = reads
+        self._sampled += len(records)
+        at_us = max(self._last_us, round(now * 1e6))
+        batch = Batch(
+            *(SOURCE_PATCH, table, told.reading.instance, self._sequence, at_us, at_us),
+            *(self.keys.threshold, DEFAULT_MODULUS, self._salt_id),
+            *(self._seen_reads, self._seen_reads, self._sampled),
+            dropped=0,
+            secret=b"",
+        )
+        self._sequence, self._last_us = self._sequence + 1, at_us
+        return batch
+
+
+def _refusal_words(words: str) -> str:
+    if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
+        return "is a node of a cluster, and sends us elsewhere for its keys"
+    if words.startswith("NOPERM"):
+        return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
+    if "unknown command" in words:
+        return "has no OBJECT IDLETIME: who hosts it may have switched it off"
+    return f"refuses OBJECT IDLETIME: {words[:200]}"

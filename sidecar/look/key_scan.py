@@ -1,0 +1,69 @@
+"""A part of a server's keys, always the same one, found by ``SCAN`` without going through the rest.
+
+``SCAN`` goes through the server's hash table in the order of its buckets' numbers, read from the
+lowest bit on, so that a table that grows or shrinks meanwhile keeps the order. The keys up to one
+place of it are those whose hash, with its bits reversed, is below a threshold: a spatial sample, as
+SHARDS wants it (``hash mod P < T``), by the server's own hash. To find it costs its own size, also
+where the server holds millions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.look.looked_server import LookedServer
+
+# Keys of one call, which keeps the server from its clients for some 0.2 ms.
+_MOST, _FEWEST = 200, 4
+# Of what is left of the way: what lies beyond the end is not sampled, so it is not overshot.
+_STEP = 0.7
+_CURSOR_BITS = 64
+# Of calls in one pass; a server that gives cursors for ever is none.
+_MOST_CALLS = 100_000
+
+
+def progress_of(cursor: int) -> float:
+    """The share of the table that lies before a cursor; that of 0 is the whole."""
+    if not cursor:
+        return 1.0
+    return int(f"{cursor:0{_CURSOR_BITS}b}"[::-1], 2) / (1 << _CURSOR_BITS)
+
+
+class KeyScan:
+    """Of one server.
+
+    Attributes:
+        share: of the keys that are sampled; 1 until the first pass is over.
+    """
+
+    def __init__(self, server: LookedServer, keys_wanted: int, *, whole: bool = False) -> None:
+        """``keys_wanted``: so many are found in the first pass, and then always in the same part;
+        ``whole``: all keys, whatever it costs."""
+        self._server, self._keys_wanted = server, keys_wanted
+        self.share = 1.0
+        self._is_settled = whole
+
+    def passed(self, databases: list[int]) -> Iterator[tuple[int, list[bytes]]]:
+        """Go through the sampled part once: numbers of databases with keys, some twice. The first
+        database, which should be the largest, settles the share. Raises as LookedServer."""
+        for database in databases:
+            self._server.select(database)
+            found = cursor = calls = 0
+            while True:
+                cursor, keys = self._server.scan(cursor, self._count(cursor, found))
+                found, calls = found + len(keys), calls + 1
+                yield database, keys
+                if not self._is_settled and found >= self._keys_wanted and cursor:
+                    self.share = progress_of(cursor)
+                    break
+                if not cursor or progress_of(cursor) >= self.share or calls >= _MOST_CALLS:
+                    break
+            self._is_settled = True
+
+    def _count(self, cursor: int, found: int) -> int:
+        """Keys to ask for: fewer near the end."""
+        if not cursor or self.share == 1:
+            return _MOST
+        before = progress_of(cursor)
+        left = (self.share - before) / before * found
+        return int(min(_MOST, max(_FEWEST, _STEP * left)))

@@ -1,0 +1,282 @@
+"""A connection to a server that is looked at: it asks, many questions at once, and sets nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from sidecar.base.plain_text import plain
+from sidecar.config.node import ServerConfig
+from sidecar.curves.curve_readiness import no_curve_reason
+from sidecar.servers.bounded_replies import ReplyTooLargeError
+from sidecar.servers.connection_words import connection_words
+from sidecar.servers.figures import Figures
+from sidecar.servers.redis_server import (
+    MOST_REPLY_BYTES,
+    NONSENSE,
+    REPLY_SECONDS,
+    TIMEOUT_SECONDS,
+    RedisServer,
+)
+from sidecar.servers.server_errors import (
+    ServerDownError,
+    ServerRefusedError,
+    WrongPasswordError,
+)
+from sidecar.servers.server_product import other_product
+from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
+from solver_lambda.documents.words import reason_words
+
+NEEDED = ("+info", "+scan", "+object|idletime", "+memory|usage", "+pttl")
+"""Rights, as an ACL calls them; with all keys (``~*``)."""
+WANTED = ("+config|get", "+select")
+"""Without the first its settings are taken for Redis' defaults; the last is for several dbs."""
+NO_TOUCH = "+client|no-touch"
+"""From Redis 7.2 and Valkey on; Redis 7.0 does not know such a right."""
+_NO_TOUCH_SINCE = (7, 2)
+
+_PART_BYTES = 65536
+_MODES = ("redis_mode", "server_mode")
+
+
+class CannotBeLookedAtError(Exception):
+    """Why, for people, as the end of a sentence that begins with the server's name.
+
+    Attributes:
+        size_bytes: that the server has all the same, 0 if it is not known.
+    """
+
+    def __init__(self, words: str, size_bytes: int = 0) -> None:
+        super().__init__(plain(words))
+        self.size_bytes = size_bytes
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a server says of itself at one time.
+
+    Attributes:
+        reading: as the sidecar reads it; our own questions are among its hits and misses.
+        evicted, expired: keys, since it started.
+        usec, calls: by command, since it started: time that it took, and how often it was run.
+        databases: keys by the number of the database.
+        is_cluster: whether it is a node of a cluster.
+    """
+
+    reading: ServerReading
+    evicted: int
+    expired: int
+    usec: Mapping[str, float]
+    calls: Mapping[str, int]
+    databases: Mapping[int, int]
+    is_cluster: bool
+
+
+class LookedServer(RedisServer):
+    """Every method raises ``ServerDownError`` or ``ServerRefusedError``. Names of keys are bytes.
+
+    Attributes:
+        asked: how often each command was sent, by its name in ``INFO commandstats``.
+        tells_settings: whether it answers ``CONFIG GET``.
+        databases: keys by the number of the database, when it was last read.
+    """
+
+    decodes = False
+
+    def __init__(self, config: ServerConfig) -> None:
+        super().__init__(config)
+        self.asked: dict[str, int] = {}
+        self._database: int | None = None
+        self._settings: Mapping[str, str] = {}
+        self._version: tuple[int, ...] = ()
+        self.tells_settings = True
+        self.databases: Mapping[int, int] = {}
+
+    def close(self) -> None:
+        """Hang up; the next question connects again."""
+        super().close()
+        self._database = None
+
+    def begin(self) -> Told:
+        """Read its settings, and leave the clocks of its keys alone whatever we ask (from Redis
+        7.2 and Valkey on; none of our questions moves them in older ones).
+
+        Raises:
+            CannotBeLookedAtError: its policy or role leaves nothing to learn.
+        """
+        told: Told = self._checked(self._begin)
+        if why := _why_not(told.reading):
+            raise CannotBeLookedAtError(why, told.reading.size_bytes)
+        return told
+
+    def _begin(self) -> Told:
+        told = self.tell()  # who needs a password, or is no Redis, says so here
+        try:
+            self._settings = self._table("CONFIG GET", *READ_SETTINGS)
+        except ServerRefusedError:
+            self.tells_settings = False
+        if self._version >= _NO_TOUCH_SINCE:
+            self.ask_each([packed("CLIENT", "NO-TOUCH", "ON")], "client|no-touch")
+        return self.tell() if self._settings else told
+
+    def _checked(self, ask: Callable[[], Told]) -> Told:
+        """Errors in the words of who looks."""
+        try:
+            return ask()
+        except WrongPasswordError as error:
+            given = self.config.password_from
+            raise CannotBeLookedAtError(
+                f"does not take the password of {given}"
+                if given
+                else "wants a password: --password-file FILE, or REDISCLI_AUTH, has it"
+            ) from error
+        except (ServerDownError, ServerRefusedError) as error:
+            raise CannotBeLookedAtError(f"cannot be asked: {error}") from error
+
+    def tell(self) -> Told:
+        """Ask for all figures."""
+        self._count("info", 1)
+        info = self._table("INFO", *INFO_SECTIONS)
+        if (product := other_product(info)) is not None:
+            raise ServerRefusedError(f"it is {product}: only Redis and Valkey are looked at")
+        try:
+            at_seconds = Figures(info, set()).get("server_time_usec") / 1e6 or time.time()
+            reading = ServerReading.parse(info, self._settings, at_seconds)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+        version = str(info.get("redis_version", "")).split(".")[:2]
+        self._version = tuple(int(part) for part in version if part.isdecimal())
+        figures = Figures(info, set())
+        stats = {
+            key.removeprefix("cmdstat_"): value
+            for key, value in info.items()
+            if key.startswith("cmdstat_") and isinstance(value, Mapping)
+        }
+        self.databases = {
+            int(key[2:]): Figures(value, set()).get("keys")
+            for key, value in info.items()
+            if key[:2] == "db" and key[2:].isdigit() and isinstance(value, Mapping)
+        }
+        return Told(
+            reading=reading,
+            evicted=figures.get("evicted_keys"),
+            expired=figures.get("expired_keys"),
+            usec={name: float(Figures(one, set()).get("usec")) for name, one in stats.items()},
+            calls={name: Figures(one, set()).get("calls") for name, one in stats.items()},
+            databases=self.databases,
+            is_cluster=any(info.get(key) == "cluster" for key in _MODES),
+        )
+
+    def lru_clock(self) -> int:
+        """The second that keys are stamped with now; it begins anew after 194 days."""
+        self._count("info", 1)
+        return Figures(self._table("INFO", "server"), set()).get("lru_clock")
+
+    def select(self, database: int) -> None:
+        """Ask of the keys of this database from now on."""
+        if self._database == database or (self._database is None and not database):
+            return
+        self._count("select", 1)
+        self._ask("SELECT", str(database))
+        self._database = database
+
+    def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """A part of the keys, and where the next one begins."""
+        answer = self.ask_each([packed("SCAN", str(cursor), "COUNT", str(count))], "scan")[0]
+        if isinstance(answer, Exception):
+            raise ServerRefusedError(f"SCAN: {answer}") from answer
+        try:
+            following, keys = answer
+            return int(following), [bytes(key) for key in keys]
+        except (ValueError, TypeError) as error:
+            raise ServerRefusedError(f"SCAN: its answer makes no sense: {error}") from error
+
+    def ask_each(self, commands: Sequence[bytes], name: str) -> list[Any]:
+        """Send commands, each as ``packed``, and read their answers; an error is an answer, too.
+        ``name`` is theirs in ``INFO commandstats``."""
+        self._count(name, len(commands))
+        with self._asked(commands, name):
+            return [self._answer() for _ in commands]
+
+    def _answer(self) -> Any:
+        try:
+            return self._connection.read_response()
+        except redis.ResponseError as error:
+            return error
+
+    def ask_numbers(self, commands: Sequence[bytes], name: str) -> list[int | Exception | None]:
+        """As ``ask_each``, of commands that are answered by a number, or by nothing: a tenth of
+        the work for us."""
+        if not commands:
+            return []
+        self._count(name, len(commands))
+        with self._asked(commands, name):
+            parts, missing = [], len(commands)
+            while missing > 0:
+                if not (part := self._connection._sock.recv(_PART_BYTES)):
+                    raise redis.ConnectionError("the server hung up")
+                parts.append(part)
+                missing -= part.count(b"\n")
+            lines = b"".join(parts).split(b"\r\n")
+            return [_number(line) for line in lines[: len(commands)]]
+
+    @contextmanager
+    def _asked(self, commands: Sequence[bytes], name: str) -> Iterator[None]:
+        """Commands sent, and what goes wrong meanwhile in the words of ``RedisServer``."""
+        self._replies.begin(MOST_REPLY_BYTES, TIMEOUT_SECONDS + REPLY_SECONDS)
+        try:
+            self._connection.send_packed_command([b"".join(commands)])
+            yield
+        except redis.AuthenticationError as error:
+            self.close()
+            raise WrongPasswordError(str(error)) from error
+        except (redis.RedisError, OSError) as error:
+            self.close()
+            raise ServerDownError(f"{name}: {connection_words(error, self.config)}") from error
+        except (ReplyTooLargeError, *NONSENSE) as error:
+            self.close()
+            raise ServerRefusedError(f"{name}: its answer makes no sense: {error}") from error
+
+    def _count(self, name: str, times: int) -> None:
+        self.asked[name] = self.asked.get(name, 0) + times
+
+
+def _why_not(reading: ServerReading) -> str | None:
+    if reading.role == "slave":
+        return "is a replica: look at its primary"
+    if reading.maxmemory_policy.endswith("-lfu"):
+        return (
+            f"evicts by {reading.maxmemory_policy}, under which no key has an idle time: its curve "
+            "needs the module"
+        )
+    if why := no_curve_reason(reading):
+        return f"has no curve: {reason_words(why)}"
+    return None if reading.keys else "holds no key"
+
+
+def _number(line: bytes) -> int | Exception | None:
+    """Raises ValueError."""
+    if line[:1] == b":":
+        return int(line[1:])
+    if line[:1] == b"-":
+        return redis.ResponseError(line[1:].decode("utf-8", "replace"))
+    if line == b"$-1":
+        return None
+    raise ValueError("it is no number")
+
+
+def packed(*words: str | bytes) -> bytes:
+    """A command as it is sent."""
+    parts = [word if isinstance(word, bytes) else word.encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
+
+
+def acl_line(username: str = "spreds-look", *, no_touch: bool = True) -> str:
+    """The smallest user that a look works with, as a command for redis-cli."""
+    rights = " ".join([*NEEDED, *WANTED, *([NO_TOUCH] if no_touch else [])])
+    return f"ACL SETUSER {username} on >PASSWORD resetkeys ~* -@all {rights}"

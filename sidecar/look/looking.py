@@ -1,0 +1,127 @@
+"""Several servers looked at, side by side, until the time is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sidecar.config.node import ServerConfig
+from sidecar.look.idle_time_sampler import MOST_KEYS
+from sidecar.look.looked_server import CannotBeLookedAtError
+from sidecar.look.server_look import INTERVAL_SECONDS, MOST_COST, Seen, ServerLook
+
+# What a server answers to a password where it has none.
+_NO_PASSWORD = "without any password configured"  # noqa: S105
+
+
+class Refused(NamedTuple):
+    """A server that could not be looked at."""
+
+    name: str
+    why: str
+    size_bytes: int
+
+
+class Looking:
+    """Of several servers. Times are of ``clock``, in seconds; ``wait`` waits so many, or less.
+
+    Attributes:
+        looks: of the servers that can be looked at.
+        refused: the others.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[ServerConfig],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] = time.sleep,
+        most_keys: int = MOST_KEYS,
+        most_cost: float = MOST_COST,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._clock, self._wait = clock, wait
+        self._how = (most_keys, most_cost, interval_seconds)
+        self.looks: list[ServerLook] = []
+        self.refused: list[Refused] = []
+        runs: dict[str, str] = {}
+        for server in servers:
+            try:
+                look = self._look_at(server)
+            except CannotBeLookedAtError as error:
+                self._refuse(server.name, error)
+                continue
+            other = runs.setdefault(look.told.reading.run_id, server.name)
+            if other != server.name:
+                look.close()
+                self._refuse(server.name, CannotBeLookedAtError(f"is the same server as {other}"))
+                continue
+            self.looks.append(look)
+
+    def _look_at(self, server: ServerConfig) -> ServerLook:
+        most_keys, most_cost, interval_seconds = self._how
+
+        def begin(server: ServerConfig) -> ServerLook:
+            return ServerLook(
+                server,
+                most_keys=most_keys,
+                most_cost=most_cost,
+                interval_seconds=interval_seconds,
+            )
+
+        try:
+            return begin(server)
+        except CannotBeLookedAtError as error:
+            if server.password is None or _NO_PASSWORD not in str(error):
+                raise
+            return begin(replace(server, password=None, username=None, password_from=None))
+
+    def _refuse(self, name: str, error: CannotBeLookedAtError) -> None:
+        self.refused.append(Refused(name, str(error), error.size_bytes))
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the servers that are looked at, together."""
+        return sum(look.told.reading.size_bytes for look in self.looks)
+
+    def run(
+        self,
+        look_seconds: float,
+        budget_bytes: int,
+        is_stopped: Callable[[], bool],
+        progress: Callable[[float, Sequence[ServerLook]], None],
+    ) -> float:
+        """Look until the time is over, or ``is_stopped``; how long it was. ``progress`` is told
+        after each round how long it has been."""
+        began = self._clock()
+        for look in self.looks:
+            look.begin(budget_bytes, look_seconds, began)
+        while self.looks and not is_stopped():
+            now = self._clock()
+            if now - began >= look_seconds:
+                break
+            due = min(self.looks, key=lambda look: look.due)
+            if due.due > now:
+                self._wait(min(due.due, began + look_seconds) - now)
+                continue
+            try:
+                due.round(now)
+            except CannotBeLookedAtError as error:
+                due.close()
+                self.looks.remove(due)
+                self._refuse(due.config.name, error)
+                continue
+            progress(self._clock() - began, self.looks)
+        return self._clock() - began
+
+    def seen(self) -> list[Seen]:
+        """What is known of each."""
+        now = self._clock()
+        return [look.seen(now) for look in self.looks]
+
+    def close(self) -> None:
+        """Hang up."""
+        for look in self.looks:
+            look.close()

@@ -1,0 +1,148 @@
+"""A node's file for servers that were looked at: what the planner goes by, and what ``--init``
+writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from sidecar.config.node import (
+    DEFAULT_MINIMUM_BYTES,
+    ServerConfig,
+    SidecarConfig,
+    read_config,
+)
+from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.units import format_duration, format_size
+
+DEFAULT_LATENCY_SECONDS = 10e-3
+"""Of each backend, where nobody says it."""
+_SOURCE = "spreds look"
+# Half of what they would have if all had the same, at most.
+_LEAST_SHARE = 2
+_LEAST_BUDGET_BYTES = 1 << 16
+
+
+class Access(NamedTuple):
+    """Who asks: a user, its password, and the key and value of a node's file that tell it."""
+
+    username: str | None = None
+    password: str | None = None
+    told_by: str | None = None
+    line: str = ""
+
+
+NOBODY = Access()
+
+
+def named_servers(addresses: Sequence[str]) -> dict[str, str]:
+    """Addresses by a name for each: the one that stands before ``=``, or host and port, or the
+    socket's file."""
+    named: dict[str, str] = {}
+    for address in addresses:
+        name, equals, url = address.partition("=")
+        if not equals or "/" in name or ":" in name:
+            name, url = _name_of(address), address
+        number, free = 2, name
+        while free in named:
+            free, number = f"{name}-{number}", number + 1
+        named[free] = url
+    return named
+
+
+def _name_of(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        words = Path(unquote(parts.path)).stem
+    else:
+        port = url.rpartition(":")[2].partition("/")[0]
+        host = parts.hostname or "localhost"
+        is_here = host in ("127.0.0.1", "localhost", "::1")
+        port = port if port.isdigit() else "6379"
+        words = f"redis-{port}" if is_here else f"{host}-{port}" if port != "6379" else host
+    return re.sub(r"[^A-Za-z0-9._-]", "-", words).strip(".-_") or "server"
+
+
+def node_text(
+    servers: Mapping[str, str],
+    budget_bytes: int,
+    latencies_seconds: Mapping[str, float],
+    access: Access = NOBODY,
+    endpoint: str = "ipc:///run/spreds/samples",
+) -> str:
+    """The file, for servers by name."""
+    budget_bytes = max(_LEAST_BUDGET_BYTES, budget_bytes)
+    least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
+    tables = []
+    for name, url in servers.items():
+        seconds = latencies_seconds.get(name, DEFAULT_LATENCY_SECONDS)
+        guess = "" if name in latencies_seconds else "   # a guess: what does a miss cost here?"
+        lines = [
+            "[[server]]",
+            f"name = {_quoted(name)}",
+            f"url = {_quoted(url)}",
+            f'backend_latency = "{format_duration(seconds)}"{guess}',
+            f'minimum = "{least}b"   # {format_size(least)}',
+        ]
+        lines += [f"username = {_quoted(access.username)}"] if access.username else []
+        lines += [access.line] if access.line else []
+        tables.append("\n".join(lines) + "\n")
+    return (
+        "# Written by `spreds look`, with the servers that it looked at. Each needs the module,\n"
+        "# see docs/operate/install.md; `spreds check FILE --connect` says what is missing.\n"
+        f"node = {_quoted(_node_name())}\n"
+        'mode = "recommend"   # plans are made and shown, and no maxmemory is set\n'
+        'state_file = "state.json"\n\n'
+        "[memory]\n"
+        f'budget = "{budget_bytes}b"   # {format_size(budget_bytes)}\n\n'
+        "[sampling]\n"
+        f"endpoint = {_quoted(endpoint)}\n\n"
+        "[controller]\n"
+        'kind = "embedded"\n\n' + "\n".join(tables)
+    )
+
+
+def _node_name() -> str:
+    words = re.sub(r"[^a-z0-9-]", "-", os.uname().nodename.lower()).strip("-")[:40]
+    return words or "node-1"
+
+
+def _quoted(text: str) -> str:
+    """As a basic string of TOML."""
+    return json.dumps(text)
+
+
+def node_config(
+    servers: Mapping[str, str],
+    budget_bytes: int,
+    latencies_seconds: Mapping[str, float],
+    access: Access = NOBODY,
+) -> SidecarConfig:
+    """What a sidecar with that file would go by. Raises DocumentError."""
+    text = node_text(servers, budget_bytes, latencies_seconds)
+    config = read_config(Fields(tomllib.loads(text), _SOURCE), Path.cwd())
+    return replace(config, servers=tuple(_as(access, server) for server in config.servers))
+
+
+def _as(access: Access, server: ServerConfig) -> ServerConfig:
+    return replace(
+        server,
+        username=access.username,
+        password=access.password,
+        password_from=access.told_by,
+        source="",
+    )
+
+
+def write_node_file(path: Path, text: str) -> None:
+    """Raises OSError: it cannot be written, or there is one already."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)

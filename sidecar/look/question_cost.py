@@ -1,0 +1,43 @@
+"""What our questions cost a server, by its own measure."""
+
+from __future__ import annotations
+
+from sidecar.look.looked_server import LookedServer, Told
+
+# A core of a server has so many microseconds in a second.
+_SECOND = 1e6
+# Until a server has told what a command takes.
+_FIRST_USEC = 2.0
+
+
+class QuestionCost:
+    """Of one server, in seconds of its processor: of each command that we sent, what such commands
+    took it lately on average (``INFO commandstats``).
+
+    That is the time within the commands. To read and answer them takes the server some two fifths
+    more, which it does not count.
+
+    Attributes:
+        seconds: since the look began.
+    """
+
+    def __init__(self, server: LookedServer, told: Told) -> None:
+        self._server = server
+        self._before = told
+        self._asked = dict(server.asked)
+        self._each: dict[str, float] = {}
+        self.seconds = 0.0
+
+    def add(self, told: Told) -> float:
+        """Count what was asked since the last time; what that cost."""
+        spent = 0.0
+        for name, asked in self._server.asked.items():
+            calls = told.calls.get(name, 0) - self._before.calls.get(name, 0)
+            usec = told.usec.get(name, 0.0) - self._before.usec.get(name, 0.0)
+            if calls > 0 and usec >= 0:
+                self._each[name] = usec / calls
+            each = self._each.get(name, _FIRST_USEC)
+            spent += (asked - self._asked.get(name, 0)) * each / _SECOND
+        self._before, self._asked = told, dict(self._server.asked)
+        self.seconds += spent
+        return spent

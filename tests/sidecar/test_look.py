@@ -1,0 +1,354 @@
+"""``spreds look``: which servers, what it says of those that it cannot look at, what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.config.node import load_config
+from sidecar.look.local_servers import LocalServer as LocalFound
+from sidecar.look.local_servers import local_servers
+from sidecar.look.looked_server import acl_line
+from sidecar.look.looking import Looking
+from sidecar.look.node_file import named_servers, node_config
+from tests.secret_file import write_secret
+from tests.sidecar.fixtures import StartServer
+from workloads.local_server import BUILD, LocalServer, free_port
+
+STOCK = BUILD / "bin" / "redis-server-stock"
+Look = Callable[..., tuple[int, str, str]]
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def look(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Look:
+    """The command, for a second: exit code, stdout, stderr."""
+    monkeypatch.delenv("REDISCLI_AUTH", raising=False)
+
+    def run(*words: str | LocalServer, seconds: str = "1s") -> tuple[int, str, str]:
+        typed = [one.url if isinstance(one, LocalServer) else str(one) for one in words]
+        code = main(["look", *typed, "--for", seconds])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return look_or(run)
+
+
+def look_or(run: Look) -> Look:
+    """As argparse ends the program, also by a code."""
+
+    def checked(*words: Any, **how: Any) -> tuple[int, str, str]:
+        try:
+            return run(*words, **how)
+        except SystemExit as stopped:
+            return int(stopped.code or 0), "", ""
+
+    return checked
+
+
+def filled(start_server: StartServer, keys: int = 500, **settings: object) -> LocalServer:
+    server = start_server("4mb", binary=STOCK, **settings)
+    server.client.mset({f"secret-name:{place}": "x" * 100 for place in range(keys)})
+    return server
+
+
+def test_json_has_servers_and_no_names_of_keys(start_server: StartServer, look: Look) -> None:
+    first, second = filled(start_server), filled(start_server)
+    code, out, err = look(f"a={first.url}", f"b={second.url}", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert [one["name"] for one in told["servers"]] == ["a", "b"]
+    assert told["budget_bytes"] == 2 * (4 << 20)
+    assert all(one["keys_followed"] == 500 for one in told["servers"])
+    assert all(0 < one["cost_ratio"] < 0.1 for one in told["servers"])
+    assert "secret-name" not in out + err
+
+
+def test_the_answer_is_one_screen(start_server: StartServer, look: Look) -> None:
+    servers = [filled(start_server) for _ in range(3)]
+    # As those that it finds itself are named.
+    code, out, _ = look(*(f"redis-1000{at}={one.url}" for at, one in enumerate(servers)))
+    assert code == 0
+    assert out.count("redis-10001") <= 2  # in one table, and among the costs
+    assert len(out.splitlines()) <= 24
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.startswith("Nothing is known yet")  # nobody reads
+
+
+CANNOT = {
+    "lfu": ({"maxmemory-policy": "allkeys-lfu"}, "under which no key has an idle time"),
+    "noeviction": ({"maxmemory-policy": "noeviction"}, "it does not evict: noeviction"),
+    "volatile-ttl": ({"maxmemory-policy": "volatile-ttl"}, "no curve can be measured"),
+    "no-object": ({"rename-command": 'OBJECT ""'}, "has no OBJECT IDLETIME"),
+}
+
+
+@pytest.mark.parametrize("kind", CANNOT)
+def test_what_cannot_be_looked_at_is_named_and_the_others_go_on(
+    kind: str, start_server: StartServer, look: Look
+) -> None:
+    settings, words = CANNOT[kind]
+    server = start_server("4mb", binary=STOCK, **settings)
+    server.client.mset({f"{place}": "x" for place in range(10)})
+    code, out, err = look(f"odd={server.url}")
+    assert (code, out) == (1, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("spreds: odd ")]
+    assert words in line
+    code, out, err = look(f"odd={server.url}", f"good={filled(start_server).url}")
+    assert code == 0
+    assert words in " ".join(out.split())
+
+
+def test_replicas_and_empty_servers_are_named(start_server: StartServer, look: Look) -> None:
+    port = free_port()
+    primary = filled(start_server, port=port)
+    replica = start_server("4mb", binary=STOCK, replicaof=f"127.0.0.1 {port}")
+    empty = start_server("4mb", binary=STOCK)
+    code, _, err = look(f"copy={replica.url}", f"none={empty.url}")
+    assert code == 1
+    assert "copy is a replica: look at its primary" in err
+    assert "none holds no key" in err
+    code, out, _ = look(f"one={primary.url}", f"two=redis://127.0.0.1:{port}")
+    assert code == 0
+    assert "two is the same server as one" in out
+
+
+def test_passwords_come_from_a_file_or_the_environment(
+    start_server: StartServer, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = filled(start_server)
+    server.client.config_set("requirepass", "right-secret")
+    code, _, err = look(server)
+    assert code == 1
+    assert "wants a password: --password-file FILE, or REDISCLI_AUTH, has it" in err
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    write_secret(right, "right-secret")
+    write_secret(wrong, "wrong-secret")
+    assert look(server, "--password-file", str(right))[0] == 0
+    code, _, err = look(server, "--password-file", str(wrong))
+    assert code == 1
+    assert f"does not take the password of --password-file {wrong}" in err
+    assert "wrong-secret" not in err
+    monkeypatch.setenv("REDISCLI_AUTH", "right-secret")
+    # And a server that has none is looked at all the same.
+    assert look(server, filled(start_server))[0] == 0
+
+
+@pytest.mark.parametrize(("name", "no_touch"), [("redis", False), ("valkey91", True)])
+def test_the_smallest_user_is_enough(
+    name: str, no_touch: bool, start_server: StartServer, look: Look, tmp_path: Path
+) -> None:
+    binary = BUILD / "bin" / f"{name}-server-stock"
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built")
+    server = start_server("4mb", binary=binary)
+    server.client.mset({f"{place}": "x" for place in range(100)})
+    line = acl_line("looker", no_touch=no_touch).replace("PASSWORD", "a-password")
+    server.client.execute_command(*line.split())
+    password = tmp_path / "password"
+    write_secret(password, "a-password")
+    how = ("--user", "looker", "--password-file", str(password))
+    assert look(server, *how)[0] == 0
+    assert server.client.acl_log() == []
+    # As of who hosts a server, and lets nobody see its settings.
+    server.client.execute_command("ACL", "SETUSER", "looker", "-config|get")
+    code, out, _ = look(server, *how)
+    assert code == 0
+    assert "default settings, as CONFIG says none: redis" in out
+    server.client.execute_command("ACL", "SETUSER", "looker", "-object|idletime")
+    code, _, err = look(server, *how)
+    assert code == 1
+    assert "does not let this user ask OBJECT IDLETIME" in err
+
+
+@contextmanager
+def other_program() -> Iterator[str]:
+    """Something that answers, and is no Redis."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connected, _ = listening.accept()
+                except OSError:
+                    return
+                with connected:
+                    connected.recv(1000)
+                    connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_other_programs_and_nobody_are_named(look: Look) -> None:
+    with other_program() as url:
+        code, _, err = look(f"web={url}", f"nobody=redis://127.0.0.1:{free_port()}")
+    assert code == 1
+    assert "spreds: web cannot be asked: " in err
+    assert "spreds: nobody cannot be asked: " in err
+    assert err.endswith("no server could be looked at\n")
+
+
+@pytest.mark.parametrize("name", ["redis", "valkey91"])
+def test_a_node_of_a_cluster(name: str, start_server: StartServer, look: Look) -> None:
+    """It is looked at, by its own keys, until it sends us elsewhere for them."""
+    binary = BUILD / "bin" / f"{name}-server-stock"
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built")
+    settings = {"cluster-enabled": "yes", "port": free_port(), "cluster-port": free_port()}
+    server = start_server("40mb", binary=binary, **settings)
+    server.client.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "cluster_state:ok" not in str(server.client.execute_command("CLUSTER", "INFO")):
+        assert time.monotonic() < deadline
+    number = 20_000 if name == "valkey91" else 200
+    pipeline = server.client.pipeline(transaction=False)
+    for place in range(number):
+        pipeline.execute_command("SET", f"key:{place}", "x")
+    pipeline.execute()
+    code, out, _ = look(server, "--json")
+    assert code == 0
+    (told,) = json.loads(out)["servers"]
+    followed = told["keys_followed"]
+    assert followed == 200 or 4_500 < followed < 6_500
+    server.client.execute_command("CLUSTER", "DELSLOTSRANGE", "0", "16383")
+    code, _, err = look(server)
+    assert code == 1
+    assert "is a node of a cluster" in err or "holds no key" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--backend-latency", "other=5ms"), "there is no such server, but a"),
+        (("--config", "node.toml"), "leave the addresses out"),
+        (("--password-file", "/nowhere"), "--password-file '/nowhere' cannot be read"),
+        (("--init", "/nowhere/node.toml"), "there is no folder /nowhere"),
+        (("redis://:word@there:7",), "leave user and password out of the address"),
+        (("--budget", "few"), ""),
+        (("--backend-latency", "a"), ""),
+    ],
+)
+def test_bad_arguments_end_with_two(words: tuple[str, ...], why: str, look: Look) -> None:
+    code, out, err = look("a=redis://127.0.0.1:1", *words)
+    assert (code, out) == (2, "")
+    assert why in err
+
+
+def test_it_writes_a_node_file_and_never_over_one(
+    start_server: StartServer, look: Look, tmp_path: Path
+) -> None:
+    server, path = filled(start_server), tmp_path / "node.toml"
+    how = (f"pages={server.url}", "--backend-latency", "pages=20ms", "--init", str(path))
+    code, out, _ = look(*how)
+    assert code == 0
+    assert f"{path} is written" in " ".join(out.split())
+    config = load_config(path)
+    assert config.mode == "recommend"
+    (one,) = config.servers
+    assert (one.name, one.url, one.backend_latency_seconds) == ("pages", server.url, 0.02)
+    assert config.memory.budget_bytes == 4 << 20
+    text = path.read_text()
+    code, out, err = look(*how)
+    assert (code, out) == (2, "")
+    assert f"{path} is there already" in err
+    assert path.read_text() == text
+    code, out, _ = look("--config", str(path), "--json")
+    assert code == 0
+    assert [one["name"] for one in json.loads(out)["servers"]] == ["pages"]
+
+
+def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:
+    server = filled(start_server)
+    command = [sys.executable, "-m", "sidecar.cli", "look", server.url, "--for", "10m"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "cmdstat_memory|usage" not in server.client.info("commandstats"):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, err
+    assert "misses/s" in out
+    assert err == ""
+
+
+def test_a_server_that_ends_meanwhile_is_named(start_server: StartServer) -> None:
+    first, second = filled(start_server), filled(start_server)
+    config = node_config({"first": first.url, "second": second.url}, 8 << 20, {})
+    seconds = 0.0
+
+    def wait(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+        if seconds > 5:
+            first.stop()
+
+    looking = Looking(config.servers, clock=lambda: seconds, wait=wait)
+    looking.run(30.0, 8 << 20, lambda: False, lambda *_: None)
+    assert [look.config.name for look in looking.looks] == ["second"]
+    (gone,) = looking.refused
+    assert (gone.name, gone.why[:26]) == ("first", "does not answer any more: ")
+    assert [one.config.name for one in looking.seen()] == ["second"]
+    looking.close()
+
+
+def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
+    port = free_port()
+    at_port = start_server("4mb", binary=STOCK, port=port)
+    at_socket = start_server("4mb", binary=STOCK)
+    found = {one.process_id: one.url for one in local_servers() if one.may_have_password}
+    assert found[at_port.process.pid] == f"redis://127.0.0.1:{port}"
+    assert found[at_socket.process.pid] == at_socket.url
+
+
+def test_passwords_do_not_go_to_what_any_user_may_have_started() -> None:
+    own, other = (LocalFound(1, "redis://127.0.0.1:1", user) for user in (os.geteuid(), 54_321))
+    assert own.may_have_password
+    assert not other.may_have_password
+
+
+def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
+    titles = {
+        "10": b"/usr/bin/redis-server *:6379\0",
+        "11": b"valkey-server 10.0.0.5:7000 [cluster]\0",
+        "12": b"redis-server unixsocket:/run/redis/a.sock\0",
+        "13": b"python\0redis-server.py\0",
+    }
+    for process_id, title in titles.items():
+        (tmp_path / process_id).mkdir()
+        (tmp_path / process_id / "cmdline").write_bytes(title)
+    assert {one.process_id: one.url for one in local_servers(tmp_path)} == {
+        10: "redis://127.0.0.1:6379",
+        11: "redis://10.0.0.5:7000",
+        12: "unix:///run/redis/a.sock",
+    }
+
+
+def test_each_server_has_a_name_of_its_own() -> None:
+    urls = ["redis://127.0.0.1:6380", "unix:///run/a b.sock", "redis://cache-1", "x=redis://c:7"]
+    assert named_servers([*urls, "rediss://cache-1"]) == {
+        "redis-6380": urls[0],
+        "a-b": urls[1],
+        "cache-1": urls[2],
+        "x": "redis://c:7",
+        "cache-1-2": "rediss://cache-1",
+    }

@@ -1,0 +1,274 @@
+"""Curves of stock servers, by the idle times of their keys, against exact LRU of the same reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidecar.commands.look_json import as_json
+from sidecar.commands.look_words import Answer, headline, in_words
+from sidecar.config.node import ServerConfig
+from sidecar.look.beyond import extended
+from sidecar.look.key_scan import KeyScan, progress_of
+from sidecar.look.look_plan import look_plan
+from sidecar.look.looked_server import LookedServer
+from sidecar.look.looking import Looking
+from sidecar.look.node_file import node_config
+from sidecar.look.server_look import ServerLook
+from sidecar.samples.batch import Batch
+from sidecar.samples.wire_format import Operation
+from solver_lambda.documents.curve import MissRatioCurve
+from tests.sidecar.played_clock import PlayedClock
+from tests.sidecar.read_through import ReadThrough, lru_distances
+from workloads.local_server import BUILD, LocalServer
+
+STOCK = ("redis-server-stock", "redis82-server-stock", "valkey91-server-stock")
+SIZE = 2_000_000
+SIZES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0)
+MOST_ERROR = 0.02
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Iterator[PlayedClock]:
+    with ExitStack() as stack:
+
+        def start(binary: Path, wrapper: list[str], **settings: object) -> LocalServer:
+            if not binary.exists():
+                pytest.skip(f"{binary} is not built")
+            has = {"maxmemory": SIZE, "maxmemory-policy": "allkeys-lru", **settings}
+            return stack.enter_context(LocalServer(has, binary, wrapper))
+
+        yield PlayedClock(tmp_path, start)
+
+
+def stock(clock: PlayedClock, name: str = STOCK[0], **settings: object) -> LocalServer:
+    return clock.start(BUILD / "bin" / name, **settings)
+
+
+def begun(server: LocalServer, clock: PlayedClock, seconds: float, **how: int) -> ServerLook:
+    look = ServerLook(ServerConfig("s", server.url), **how)
+    look.begin(3 * SIZE, seconds, clock.seconds)
+    return look
+
+
+def play(look: ServerLook, load: ReadThrough, clock: PlayedClock, seconds: int) -> None:
+    for _ in range(seconds):
+        load.second()
+        clock.go_on()
+        if clock.seconds >= look.due:
+            look.round(clock.seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "most_keys"), [(STOCK[0], 8192), (STOCK[0], 1500), (STOCK[1], 8192), (STOCK[2], 8192)]
+)
+def test_the_curve_is_that_of_exact_lru(name: str, most_keys: int, clock: PlayedClock) -> None:
+    server = stock(clock, name)
+    load = ReadThrough(server, keys=6_000, skew=0.9, rate=500, seconds=100)
+    for _ in range(35):
+        load.second()
+        clock.go_on()
+    look = begun(server, clock, 64.0, most_keys=most_keys)
+    play(look, load, clock, 30)
+    begin = load.done
+    play(look, load, clock, 35)
+    seen = look.seen(clock.seconds)
+    assert seen.estimate is not None
+    assert seen.estimate.keep_reason is None
+    exact = lru_distances(load.sequence)[begin:]
+    held, empty = server.client.dbsize(), look.monitor.counts.empty_bytes
+    errors = [
+        seen.estimate.curve.miss_ratio(np.array([empty + size * (SIZE - empty)]))[0]
+        - (exact > size * held).mean()
+        for size in SIZES
+    ]
+    assert np.abs(errors).mean() <= MOST_ERROR, errors
+    assert len(look._sampler.keys) <= most_keys
+    # Our own questions are not among the reads.
+    stats = server.client.info("stats")
+    counted = stats["keyspace_hits"] + stats["keyspace_misses"]
+    own = look._sampler.own_hits + look._sampler.own_misses
+    assert counted - own == load.done
+    look.close()
+
+
+def idle_times(server: LocalServer) -> dict[bytes, int]:
+    return {key: server.client.object("idletime", key) for key in server.client.scan_iter()}
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_nothing_changes_on_the_server(name: str, clock: PlayedClock) -> None:
+    server = stock(clock, name)
+    for place in range(300):
+        server.client.set(f"key:{place}", "x" * 20, ex=None if place % 3 else 10_000)
+        if place % 100 == 99:
+            clock.go_on(5)
+    before, config = idle_times(server), server.client.config_get("*")
+    dirty = server.client.info("persistence")["rdb_changes_since_last_save"]
+    look = begun(server, clock, 30.0)
+    for _ in range(10):
+        clock.go_on(3)
+        look.round(clock.seconds)
+    assert idle_times(server) == {key: idle + 30 for key, idle in before.items()}
+    assert server.client.config_get("*") == config
+    assert server.client.info("persistence")["rdb_changes_since_last_save"] == dirty
+    by_the_test = len(before)  # OBJECT counts as a read, also that of the test
+    assert (look.told.reading.keyspace_hits, look.told.reading.keyspace_misses) == (by_the_test, 0)
+    look.close()
+
+
+def test_it_asks_less_often_where_that_costs_too_much(clock: PlayedClock) -> None:
+    server = stock(clock)
+    server.client.mset({f"key:{place}": "x" for place in range(1_000)})
+    for most_cost, waits in ((1.0, 1.0), (1e-6, 100.0)):
+        look = ServerLook(ServerConfig("s", server.url), most_cost=most_cost)
+        look.begin(SIZE, 60.0, clock.seconds)
+        look.round(clock.seconds)
+        assert look.due - clock.seconds >= waits
+        assert (look.due - clock.seconds == 1.0) == (most_cost == 1.0)
+        look.close()
+
+
+def operations(batch: Batch) -> list[Operation]:
+    return sorted(Operation(int(one)) for one in batch.operations)
+
+
+def test_what_goes_and_comes_back_is_told_apart(clock: PlayedClock) -> None:
+    server = stock(clock)
+    client = server.client
+    client.mset({"read": "x", "deleted": "x", "stays": "x"})
+    client.set("expires", "x", ex=3)
+    client.execute_command("SELECT", 3)
+    client.set("in-another-database", "x")
+    client.execute_command("SELECT", 0)
+    look = begun(server, clock, 30.0)
+    batch, _ = look._sampler.round(look.server.tell)
+    assert operations(batch) == [Operation.WRITE] * 5
+    assert sorted(np.unique(batch.records["db"])) == [0, 3]
+    clock.go_on(5)
+    client.get("read")
+    client.delete("deleted")
+    assert client.get("expires") is None
+    batch, _ = look._sampler.round(look.server.tell)
+    gone_or_read = [Operation.READ_HIT, Operation.DELETE, Operation.EXPIRY]
+    assert operations(batch) == gone_or_read
+    clock.go_on()
+    client.mset({"deleted": "x", "new": "x"})
+    back = [look._sampler.round(look.server.tell)[0] for _ in range(3)]
+    found = sorted(one for batch in back for one in operations(batch))
+    assert found == [Operation.READ_MISS] * 2 + [Operation.WRITE] * 2
+    clock.go_on()
+    client.config_set("maxmemory", 1)
+    client.config_set("maxmemory", SIZE)
+    batch, _ = look._sampler.round(look.server.tell)
+    assert set(operations(batch)) == {Operation.EVICTION}
+    look.close()
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_the_same_part_of_the_keys_is_scanned_while_the_table_grows(
+    name: str, clock: PlayedClock
+) -> None:
+    server = stock(clock, name, maxmemory=0)
+    client = server.client
+
+    def fill(begin: int, end: int) -> None:
+        client.mset({f"key:{place}": "x" for place in range(begin, end)})
+
+    fill(0, 8_000)
+    asked = LookedServer(ServerConfig("s", server.url))
+    scan = KeyScan(asked, 1_000)
+    first = {key for _, keys in scan.passed([0]) for key in keys}
+    assert 0.08 < scan.share < 0.25
+    assert len(first) / 8_000 == pytest.approx(scan.share, rel=0.15)
+    fill(8_000, 40_000)
+    second = {key for _, keys in scan.passed([0]) for key in keys}
+    assert first <= second
+    assert len(second) / 40_000 == pytest.approx(scan.share, rel=0.15)
+    old = {b"key:%d" % place for place in range(8_000)}
+    assert len((second & old) - first) <= 20  # what lies just beyond the end
+    asked.close()
+
+
+def test_how_far_a_scan_is() -> None:
+    assert [progress_of(cursor) for cursor in (0, 1 << 63, 1, 2, 3)] == [
+        1.0,
+        pytest.approx(0, abs=1e-18),
+        0.5,
+        0.25,
+        0.75,
+    ]
+
+
+def looked_at(
+    servers: dict[str, LocalServer], loads: list[ReadThrough], clock: PlayedClock
+) -> Answer:
+    """By a minute, after the loads have run for some time."""
+
+    def wait(seconds: float) -> None:
+        for _ in range(max(1, round(seconds))):
+            for load in loads:
+                load.second()
+            clock.go_on()
+
+    wait(25)
+    urls = {name: server.url for name, server in servers.items()}
+    config = node_config(urls, len(servers) * SIZE, {})
+    looking = Looking(config.servers, clock=lambda: clock.seconds, wait=wait)
+    looking.run(60.0, looking.size_bytes, lambda: False, lambda *_: None)
+    seen = looking.seen()
+    counts = {look.config.name: look.monitor.counts for look in looking.looks}
+    found = look_plan(config, seen, counts, looking.size_bytes)
+    looking.close()
+    return Answer(seen, looking.refused, found, 60.0, 60.0, guessed_latency=True, init=None)
+
+
+def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
+    """One needs more than it has, one less, one is hardly read."""
+    servers = {name: stock(clock) for name in ("pages", "search", "sessions")}
+    loads = [
+        ReadThrough(servers["pages"], keys=6_000, skew=0.6, rate=250, seconds=90),
+        ReadThrough(servers["search"], keys=300, skew=0.9, rate=250, seconds=90),
+        ReadThrough(servers["sessions"], keys=2_500, skew=0.9, rate=30, seconds=90),
+    ]
+    answer = looked_at(servers, loads, clock)
+    planned = {server.name: server for server in answer.found.plan.servers}
+    assert planned["pages"].maxmemory_bytes > 1.3 * SIZE
+    assert planned["search"].maxmemory_bytes < SIZE
+    words = in_words(answer)
+    assert words.startswith("Give pages ")
+    assert len(words.splitlines()) <= 24
+    assert max(map(len, words.splitlines())) <= 100
+    told = as_json(answer)
+    assert told["decision"] == "apply"
+    assert [one["name"] for one in told["servers"]] == ["pages", "search", "sessions"]
+    assert "key:" not in words + str(told)
+
+
+def test_of_one_server_it_is_said_what_more_would_bring(clock: PlayedClock) -> None:
+    servers = {"pages": stock(clock)}
+    load = ReadThrough(servers["pages"], keys=6_000, skew=0.8, rate=300, seconds=90)
+    words = headline(looked_at(servers, [load], clock))
+    assert words[0].startswith("No move of memory shortens the mean access time")
+    assert words[-1].startswith("With 2.86 MiB it would be ")
+
+
+def test_what_was_not_seen_goes_on_as_the_curve_did() -> None:
+    """Of a power of the size it is the same power; of what hardly falls, hardly anything; and what
+    was measured is the most that is missed."""
+    sizes = np.linspace(1_000.0, 10_000.0, 91)
+    falls = np.minimum(1.0, (sizes / 1_000) ** -0.5)
+    known = 4_000.0
+    flat_beyond = np.maximum(falls, float(np.interp(known, sizes, falls)))
+    found = extended(MissRatioCurve(sizes, flat_beyond), 0.0, known)
+    grid = np.array([1_500.0, 3_000.0, 5_000.0, 8_000.0])
+    assert found.miss_ratio(grid) == pytest.approx((grid / 1_000) ** -0.5, rel=0.01)
+    assert found.miss_ratio(10_000.0) == found.miss_ratio(8_000.0)
+    level = MissRatioCurve(np.array([0.0, 500.0, 10_000.0]), np.array([1.0, 0.2, 0.2]))
+    assert extended(level, 0.0, known) is level
+    steep = MissRatioCurve(np.array([0.0, 10_000.0]), np.array([1.0, 0.0]))
+    assert np.all(extended(steep, 0.0, known).miss_ratio(sizes) <= steep.miss_ratio(sizes) + 1e-9)
