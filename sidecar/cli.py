@@ -74,7 +74,10 @@ def _options(arguments: list[str]) -> Namespace | MrcOptions:
     from sidecar.base.plain_text import PlainOutput
     from sidecar.commands.parser import COMMANDS, make_parser
 
-    names = [name for name in COMMANDS if name in arguments[:1]]
+    version_alone = arguments[:1] == ["--version"]
+    names = (
+        [] if version_alone else [name for name in COMMANDS if name in arguments[:1]] or COMMANDS
+    )
     with PlainOutput():
         return make_parser(names).parse_args(arguments)
 

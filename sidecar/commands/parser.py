@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +40,7 @@ def _narrow(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=78)
 
 
-def make_parser(names: Sequence[str] = ()) -> argparse.ArgumentParser:
+def make_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     """Of these commands, or of all."""
     parser = _Parser(
         prog="spreds",
@@ -52,7 +52,7 @@ def make_parser(names: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # One module may have several commands.
-    for module in dict.fromkeys(COMMANDS[name] for name in names or COMMANDS):
+    for module in dict.fromkeys(COMMANDS[name] for name in names):
         import_module(f"sidecar.commands.{module}").add_parser(commands)
     return parser
 
