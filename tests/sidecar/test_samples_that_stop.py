@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from sidecar.daemon import Sidecar
+from solver_lambda.documents.observation import ServerObservation
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load, wait_for
 from workloads.local_node import sidecar_in_thread
@@ -58,23 +59,29 @@ def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
         kept = planned_bytes(sidecar)
         cycles = sidecar.cycles
         wait_for(lambda: sidecar.cycles >= cycles + 4, sidecar)
+        wait_for(lambda: planned_bytes(sidecar) and rate(sidecar) > 100, sidecar)
         assert planned_bytes(sidecar) == kept
-        assert rate(sidecar) > 100
         problems = " ".join(sidecar.status()["problems"])
         told = {"silent": "s1 has sent no samples for ", "no_sampler": "s1 has neither"}
         assert told[keep_code(sidecar)] in problems
 
 
+def seen(sidecar: Sidecar) -> ServerObservation | None:
+    """The second server in the last observation; on a busy machine it may not have answered."""
+    observation = sidecar.last_observation
+    servers = observation.servers if observation else ()
+    return next((server for server in servers if server.name == "s1"), None)
+
+
 def rate(sidecar: Sidecar) -> float:
     """That the second server is planned by."""
-    observation = sidecar.last_observation
-    return observation.servers[1].request_rate_per_second if observation else 0.0
+    server = seen(sidecar)
+    return server.request_rate_per_second if server else 0.0
 
 
 def keep_code(sidecar: Sidecar) -> str:
-    observation = sidecar.last_observation
-    reason = observation.servers[1].keep_reason if observation else None
-    return (reason or "").partition(":")[0]
+    server = seen(sidecar)
+    return ((server.keep_reason if server else None) or "").partition(":")[0]
 
 
 def is_planned(sidecar: Sidecar) -> bool:
@@ -83,11 +90,10 @@ def is_planned(sidecar: Sidecar) -> bool:
     plan, observation = sidecar.last_plan, sidecar.last_observation
     if plan is None or observation is None or plan.cycle != observation.cycle:
         return False
-    size_bytes = sidecar.status()["servers"][1]["maxmemory_bytes"]
-    return bool(size_bytes == planned_bytes(sidecar) == observation.servers[1].maxmemory_bytes)
+    size_bytes, server = sidecar.status()["servers"][1]["maxmemory_bytes"], seen(sidecar)
+    return server is not None and size_bytes == planned_bytes(sidecar) == server.maxmemory_bytes
 
 
-def planned_bytes(sidecar: Sidecar) -> int:
-    plan = sidecar.last_plan
-    assert plan is not None
-    return plan.servers[1].maxmemory_bytes
+def planned_bytes(sidecar: Sidecar) -> int | None:
+    servers = sidecar.last_plan.servers if sidecar.last_plan else ()
+    return next((server.maxmemory_bytes for server in servers if server.name == "s1"), None)
