@@ -21,8 +21,11 @@ ROUTINE_SECONDS = 86_400.0
 NEWS_SECONDS = 60.0
 # What a stranger can bring about, by asking or by setting sizes, fills no disk.
 MOST_A_MINUTE = 10
-# Cycles, ages and pauses are others each time; that makes a trouble no other. A size does.
-_NUMBER = r"\d+(\.\d+)?(?![\d.]* [KMGT]?i?B\b)"
+# Of a line. The longest that is meant is the hourly one on what was counted, of very many servers.
+MOST_CHARACTERS = 16_000
+# Cycles, ages and pauses are others each time; that makes a trouble no other. A size does. Nothing
+# is tried twice: a stranger's digits would keep the whole process busy.
+_NUMBER = r"\d[\d.]*+(?P<unit> [KMGT]?i?B\b)?"
 # What these tell at INFO, such as where credentials were found, is of no use here.
 _TALKATIVE = ("boto3", "botocore", "urllib3", "s3transfer")
 
@@ -58,7 +61,7 @@ class PlainFormatter(logging.Formatter):
     """One line of printable text, and its traceback if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 the library's name
-        return plain(super().formatMessage(record))
+        return plain(_cut(super().formatMessage(record)))
 
     def formatException(self, exc_info: Any) -> str:  # noqa: N802 the library's name
         return plain(super().formatException(exc_info), keep="\n")
@@ -73,11 +76,16 @@ class JsonFormatter(logging.Formatter):
             "at": at,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _cut(record.getMessage()),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)
+
+
+def _cut(text: str) -> str:
+    left_out = len(text) - MOST_CHARACTERS
+    return text if left_out <= 0 else f"{text[:MOST_CHARACTERS]}... ({left_out} more characters)"
 
 
 # In a file, or of somebody there.
@@ -88,6 +96,10 @@ def _names_and_numbers(names: Collection[str]) -> re.Pattern[str]:
     """Each name that stands by itself, as the group ``name``, or a number outside of one."""
     either = "|".join(map(re.escape, names)) or "(?!)"
     return re.compile(rf"(?<![\w.-])(?P<name>{either})(?![\w-]|\.\w)|{_NUMBER}")
+
+
+def _without_number(found: re.Match[str]) -> str:
+    return found[0] if found["name"] or found["unit"] else "#"
 
 
 class RepeatFilter(logging.Filter):
@@ -121,12 +133,12 @@ class RepeatFilter(logging.Filter):
         event = getattr(record, "event", None)
         if event is not None or record.exc_info:
             return self._told_in_bounds((record.pathname, record.lineno, str(event)), record)
-        text = record.getMessage()
+        text = record.getMessage()[:MOST_CHARACTERS]
         routine = getattr(record, "routine", False)
         is_trouble = record.levelno >= logging.WARNING
         if routine or is_trouble:
             names = [found["name"] for found in self._words.finditer(text) if found["name"]]
-            text = self._words.sub(lambda found: found["name"] or "#", text)
+            text = self._words.sub(_without_number, text)
             if names and is_trouble:
                 place = (record.pathname, record.lineno, names[0])
         now = self._now()

@@ -30,6 +30,7 @@ from sidecar.delivery.signing_certificate import (
     signing_key,
     system_roots,
 )
+from solver_lambda.documents.reader import shown
 
 log = logging.getLogger(__name__)
 
@@ -111,12 +112,13 @@ class SignatureCheck:
         """
         if message["SignatureVersion"] != "2":
             raise SignatureError(
-                "signature_version", f"signature version {message['SignatureVersion']!r}, not '2'"
+                "signature_version",
+                f"signature version {shown(message['SignatureVersion'])}, not '2'",
             )
         url = message["SigningCertURL"]
         here = f"https://{self._signer.host}"
         if not url.startswith(here) or not CERTIFICATE_PATH.fullmatch(url[len(here) :]):
-            words = f"certificate URL {url!r} is not of {self._signer.host}"
+            words = f"certificate URL {shown(url)} is not of {self._signer.host}"
             raise SignatureError("certificate_url", words)
         try:
             signature = base64.b64decode(message["Signature"], validate=True)

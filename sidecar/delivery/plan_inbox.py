@@ -13,6 +13,7 @@ from sidecar.delivery.message_signature import CertificateUnavailableError
 from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
 from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
+from solver_lambda.documents.reader import shown
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class PlanInbox:
     def _fetch(self, key: str) -> None:
         document = self._plans.get(key, MAX_PLAN_BYTES)
         if document is None:
-            raise NotificationRefusedError("no_plan", f"there is no document {key!r}")
+            raise NotificationRefusedError("no_plan", f"there is no document {shown(key)}")
         if self._take_plan(document, key):
             self._taken_until = max(self._taken_until, key)
         else:

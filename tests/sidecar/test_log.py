@@ -15,8 +15,10 @@ from sidecar.base.log_setup import (
     BOUNDED,
     EVENT,
     MOST_A_MINUTE,
+    MOST_CHARACTERS,
     ROUTINE,
     JsonFormatter,
+    PlainFormatter,
     RepeatFilter,
     event_of,
 )
@@ -138,6 +140,22 @@ def test_what_somebody_does_again_is_told_again(clock: Clock, lines: list[str]) 
     for _ in range(2):
         log.warning("a restarted", extra=EVENT)
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000 + " B", "1." * 50_000 + "x", "1" * 100_000 + ".x"])
+def test_a_strangers_digits_keep_nobody_busy(lines: list[str], text: str) -> None:
+    """To try each part of them anew would take longer than anybody lives."""
+    for _ in range(2):
+        log.warning("refused: %s", text)
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("formatter", [PlainFormatter("%(message)s"), JsonFormatter()])
+def test_a_line_has_an_end(formatter: logging.Formatter) -> None:
+    record = log.makeRecord("a", logging.WARNING, "file", 1, "x" * 1_000_000, (), None)
+    text = formatter.format(record)
+    assert MOST_CHARACTERS < len(text) < MOST_CHARACTERS + 200
+    assert "... (984000 more characters)" in text
 
 
 def test_who_does_something_over_and_over_fills_no_disk(clock: Clock, lines: list[str]) -> None:

@@ -337,3 +337,8 @@ def test_signatures_have_no_other_signs(sender: Sender) -> None:
     good = message["Signature"]
     assert base64.b64decode(good + "%%", validate=False)
     assert sender.refusal({**message, "Signature": good + "%%"}).endswith("is not base64")
+
+
+@pytest.mark.parametrize("field", ["SignatureVersion", "SigningCertURL", "TopicArn", "Timestamp"])
+def test_a_refusal_shows_the_beginning_of_what_is_long(sender: Sender, field: str) -> None:
+    assert len(sender.refusal(sender.message(**{field: "1" * 100_000}))) < 300
