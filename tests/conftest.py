@@ -32,6 +32,9 @@ _BEGUN_FIRST = (
     "test_demo_to_its_end.py",
     "test_fault_model.py",
     "test_plans_are_stable.py",
+    "test_redis_benchmark.py",
+    "test_engine_benchmark.py",
+    "test_fuzzing.py",
 )
 
 
