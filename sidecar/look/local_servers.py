@@ -27,17 +27,19 @@ _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 class LocalServer(NamedTuple):
-    """A process that is a server, the address to reach it by, and the user whose it is."""
+    """A process that is a server, the address to reach it by, and the users who listen there: those
+    of the sockets. Whose the process is says nothing: any user can have ``su`` wait for a password
+    under a server's name, with a socket of his own open."""
 
     process_id: int
     url: str
-    user_id: int = 0
+    users: frozenset[int] = frozenset()
 
     @property
     def may_have_password(self) -> bool:
-        """Whether it is ours, root's or of the user of a package: any other user may have started
-        what calls itself a server, to be told a password."""
-        return self.user_id in {0, os.geteuid(), *_package_users()}
+        """Whether all who listen there are we, root or the user of a package: any other user may
+        have started what calls itself a server, to be told a password."""
+        return bool(self.users) and self.users <= {0, os.geteuid(), *_package_users()}
 
 
 def local_servers(proc: Path = PROC) -> list[LocalServer]:
@@ -53,10 +55,20 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         urls += [paths[one] for one in inodes if one in paths]
         urls = sorted(urls, key=_by_kind) or _told_by(title)
         if urls:
-            with suppress(OSError):  # it ended meanwhile
-                user_id = (proc / str(process_id)).stat().st_uid
-                found[process_id] = LocalServer(process_id, urls[0], user_id)
+            found[process_id] = LocalServer(process_id, urls[0], _listeners(proc, urls[0]))
     return sorted(found.values(), key=lambda server: server.url)
+
+
+def _listeners(proc: Path, url: str) -> frozenset[int]:
+    """Who listens at a port, by whatever address, or made a Unix socket; nobody if that is not
+    known."""
+    if url.startswith("unix://"):
+        try:
+            return frozenset({Path(url.removeprefix("unix://")).lstat().st_uid})
+        except OSError:
+            return frozenset()
+    port = f":{int(url.rpartition(':')[2]):04X}"
+    return frozenset(int(fields[7]) for fields in _listening(proc) if fields[1].endswith(port))
 
 
 def _package_users() -> Iterator[int]:
@@ -122,13 +134,20 @@ def _open_sockets(proc: Path, process_id: int) -> list[str]:
 def _listening_ports(proc: Path) -> dict[str, str]:
     """Addresses by the number of the socket that listens there."""
     found = {}
+    for fields in _listening(proc):
+        address, _, port = fields[1].partition(":")
+        found[fields[9]] = _url(_host(address), int(port, 16))
+    return found
+
+
+def _listening(proc: Path) -> Iterator[list[str]]:
+    """The lines of sockets that listen; of each, the second field is the address, the eighth the
+    user and the tenth the number."""
     for table in ("tcp", "tcp6"):
         with suppress(OSError), (proc / "net" / table).open() as lines:
             for fields in map(str.split, lines):
                 if len(fields) > 9 and fields[3] == _LISTENS:
-                    address, _, port = fields[1].partition(":")
-                    found[fields[9]] = _url(_host(address), int(port, 16))
-    return found
+                    yield fields
 
 
 def _host(text: str) -> str:

@@ -321,9 +321,34 @@ def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
 
 
 def test_passwords_do_not_go_to_what_any_user_may_have_started() -> None:
-    own, other = (LocalFound(1, "redis://127.0.0.1:1", user) for user in (os.geteuid(), 54_321))
-    assert own.may_have_password
-    assert not other.may_have_password
+    own, other = os.geteuid(), 54_321
+    for users, may in (({own}, True), ({other}, False), ({own, other}, False), ((), False)):
+        found = LocalFound(1, "redis://127.0.0.1:1", frozenset(users))
+        assert found.may_have_password == may
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_strangers_socket_in_a_process_of_root_is_a_strangers() -> None:
+    """As ``su`` has it, which waits for a password under the name that a stranger gives it."""
+    os.seteuid(54_321)
+    try:
+        listening = socket.create_server(("127.0.0.1", 0))
+    finally:
+        os.seteuid(0)
+    port = listening.getsockname()[1]
+    with (
+        listening,
+        subprocess.Popen(
+            ["redis-server", "-c", "read -r line"],
+            executable="/bin/sh",
+            stdin=subprocess.PIPE,
+            pass_fds=[listening.fileno()],
+        ) as process,
+    ):
+        (found,) = (one for one in local_servers() if one.process_id == process.pid)
+        assert found.url == f"redis://127.0.0.1:{port}"
+        assert found.users == {54_321}
+        process.communicate(b"\n")
 
 
 def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
