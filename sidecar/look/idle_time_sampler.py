@@ -38,6 +38,8 @@ MOST_KEYS = 8_192
 _FIRST_KEYS = MOST_KEYS * 2 // 3
 MOST_CLUSTER_KEYS = 500_000
 """Of a cluster's node: to go through them takes it some .6 s."""
+# In the sampled part a server may come to have so many times the keys that are followed.
+_MOST_GROWTH = 16
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -81,6 +83,8 @@ class IdleTimeSampler:
                 told.reading.size_bytes,
             )
         self._scan = KeyScan(server, first, whole=told.is_cluster or total <= most_keys)
+        # Its clients could fill it meanwhile, and then this process.
+        self._most_found = 2 * MOST_CLUSTER_KEYS if told.is_cluster else _MOST_GROWTH * most_keys
         self._random = Random(0)
         self.keys = FollowedKeys(os.urandom(16))
         self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
@@ -135,6 +139,8 @@ class IdleTimeSampler:
         found: list[tuple[int, bytes]] = []
         for database, names in self._scan.passed(told):
             found += [(database, name) for name in names]
+            if len(found) > self._most_found:
+                raise CannotBeLookedAtError("has many times the keys that it had: look again")
         if self._scanned_since is None:
             self.keys.settle(self._scan.share, self._hashed_share)
         new = sum(self.keys.add(database, name) is not None for database, name in found)

@@ -213,7 +213,7 @@ class ServerLook:
 
     def seen(self, now: float) -> Seen:
         """What is known now."""
-        if now > self._stepped:
+        if now > self._stepped and self._first is not None:
             self.monitor.step(now - self._stepped)
             self._stepped = now
             self._observe()

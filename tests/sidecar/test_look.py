@@ -311,6 +311,37 @@ def test_a_server_that_ends_meanwhile_is_named(start_server: StartServer) -> Non
     looking.close()
 
 
+def test_of_a_server_that_was_not_asked_yet_nothing_is_known(start_server: StartServer) -> None:
+    config = node_config({"one": filled(start_server).url}, 8 << 20, {})
+    seconds = iter(range(100))
+    looking = Looking(config.servers, clock=lambda: next(seconds), wait=lambda _: None)
+    looking.run(30.0, 8 << 20, lambda: True, lambda *_: None)
+    (seen,) = looking.seen()
+    assert (seen.estimate, seen.followed) == (None, 0)
+    looking.close()
+
+
+def test_a_server_that_is_filled_meanwhile_does_not_fill_the_process(
+    start_server: StartServer,
+) -> None:
+    """A small one, all of whose keys are followed."""
+    server = filled(start_server)
+    config = node_config({"one": server.url}, 8 << 20, {})
+    seconds = 0.0
+
+    def wait(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+        if seconds > 5:
+            server.client.mset({f"more{number}": "" for number in range(20_000)})
+
+    looking = Looking(config.servers, clock=lambda: seconds, wait=wait, most_keys=1_000)
+    looking.run(30.0, 8 << 20, lambda: False, lambda *_: None)
+    (refused,) = looking.refused
+    assert refused.why == "has many times the keys that it had: look again"
+    looking.close()
+
+
 def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
     port = free_port()
     at_port = start_server("4mb", binary=STOCK, port=port)
