@@ -17,6 +17,8 @@ from sidecar.samples.wire_format import DEFAULT_MODULUS
 _HASH_MASK = int(HASH_MASK)
 _LOW_BITS = DEFAULT_MODULUS.bit_length() - 1
 NEVER = math.inf
+# Of a longer name a client could make very many.
+_MOST_NAME_BYTES = 4_096
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class FollowedKeys:
 
     def add(self, database: int, name: bytes) -> FollowedKey | None:
         """A key that was found, if it is new and below the threshold."""
-        if (database, name) in self._keys:
+        if (database, name) in self._keys or len(name) > _MOST_NAME_BYTES:
             return None
         hashed = self._hash(database, name)
         if (hashed & (DEFAULT_MODULUS - 1)) >= self.threshold:

@@ -16,11 +16,16 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
+from sidecar.base.private_files import who_else_may_write
+
 PROC = Path("/proc")
 _SERVER = re.compile(r"(?:redis|valkey)[\w.-]*-server[\w.-]*")
 # What stands after the program's name in its title.
 _PORT = re.compile(r"(\S*):(\d+)")
-_UNIX = re.compile(r"unixsocket:(/\S+)")
+# Another name would mean something else in an address.
+_PATH = r"/[A-Za-z0-9_./:+,-]+"
+_UNIX = re.compile(rf"unixsocket:({_PATH})")
+ANYBODY = -1
 _LISTENS = "0A"
 _ACCEPTS_UNIX = 1 << 16  # __SO_ACCEPTCON of the kernel
 _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
@@ -53,20 +58,25 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         inodes = _open_sockets(proc, process_id)
         urls = [ports[one] for one in inodes if one in ports]
         urls += [paths[one] for one in inodes if one in paths]
-        urls = sorted(urls, key=_by_kind) or _told_by(title)
-        if urls:
-            found[process_id] = LocalServer(process_id, urls[0], _listeners(proc, urls[0]))
+        # A title can name any place: of ports only one where somebody listens here.
+        here = {*ports.values()}
+        told = [url for url in _told_by(title) if url in here or url.startswith("unix://")]
+        urls = sorted(urls, key=_by_kind) or told
+        if urls and (users := _listeners(proc, urls[0])):
+            found[process_id] = LocalServer(process_id, urls[0], users)
     return sorted(found.values(), key=lambda server: server.url)
 
 
 def _listeners(proc: Path, url: str) -> frozenset[int]:
-    """Who listens at a port, by whatever address, or made a Unix socket; nobody if that is not
-    known."""
+    """Who listens at a port, by whatever address, or made a Unix socket, and who could exchange it;
+    nobody if there is none."""
     if url.startswith("unix://"):
+        path = Path(url.removeprefix("unix://"))
         try:
-            return frozenset({Path(url.removeprefix("unix://")).lstat().st_uid})
+            user = path.lstat().st_uid
         except OSError:
             return frozenset()
+        return frozenset({user, ANYBODY} if who_else_may_write(path.parent, user) else {user})
     port = f":{int(url.rpartition(':')[2]):04X}"
     return frozenset(int(fields[7]) for fields in _listening(proc) if fields[1].endswith(port))
 
@@ -160,9 +170,9 @@ def _host(text: str) -> str:
 
 def _listening_paths(proc: Path) -> dict[str, str]:
     found = {}
-    with suppress(OSError), (proc / "net" / "unix").open() as lines:
+    with suppress(OSError), (proc / "net" / "unix").open(errors="replace") as lines:
         for fields in map(str.split, lines):
-            is_path = len(fields) == 8 and fields[7].startswith("/")
+            is_path = len(fields) == 8 and re.fullmatch(_PATH, fields[7])
             if is_path and int(fields[3], 16) & _ACCEPTS_UNIX:
                 found[fields[6]] = f"unix://{fields[7]}"
     return found

@@ -386,16 +386,27 @@ def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
     titles = {
         "10": b"/usr/bin/redis-server *:6379\0",
         "11": b"valkey-server 10.0.0.5:7000 [cluster]\0",
-        "12": b"redis-server unixsocket:/run/redis/a.sock\0",
+        "12": b"redis-server unixsocket:%s\0" % os.fsencode(tmp_path / "a.sock"),
         "13": b"python\0redis-server.py\0",
+        # There is nobody here, or it would be another address.
+        "14": b"redis-server 10.0.0.6:7000\0",
+        "15": b"redis-server unixsocket:/run/redis/none.sock\0",
+        "16": b"redis-server unixsocket:/run/a@b\0",
     }
+    (tmp_path / "a.sock").touch()
+    line = "0: {}:{:04X} 00000000:0000 0A 0:0 0:0 0 7 0 1\n"
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "tcp").write_text(
+        line.format("00000000", 6379) + line.format("0500000A", 7000)
+    )
+    (tmp_path / "net" / "unix").write_bytes(b"0: 2 0 10000 1 1 5 /tmp/\xff\n")
     for process_id, title in titles.items():
         (tmp_path / process_id).mkdir()
         (tmp_path / process_id / "cmdline").write_bytes(title)
     assert {one.process_id: one.url for one in local_servers(tmp_path)} == {
         10: "redis://127.0.0.1:6379",
         11: "redis://10.0.0.5:7000",
-        12: "unix:///run/redis/a.sock",
+        12: f"unix://{tmp_path}/a.sock",
     }
 
 
