@@ -394,10 +394,10 @@ def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
         "16": b"redis-server unixsocket:/run/a@b\0",
     }
     (tmp_path / "a.sock").touch()
-    line = "0: {}:{:04X} 00000000:0000 0A 0:0 0:0 0 7 0 1\n"
+    line = "0: {}:{:04X} 00000000:0000 0A 0:0 0:0 0 7 0 {}\n"
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "tcp").write_text(
-        line.format("00000000", 6379) + line.format("0500000A", 7000)
+        line.format("00000000", 6379, 1) + line.format("0500000A", 7000, 2)
     )
     (tmp_path / "net" / "unix").write_bytes(b"0: 2 0 10000 1 1 5 /tmp/\xff\n")
     for process_id, title in titles.items():
