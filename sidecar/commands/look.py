@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,8 @@ INTERRUPTED = 130
 _LEAST_PROGRESS_SECONDS = 5.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
+# Of the servers that are found: any user can start processes that never answer.
+_MOST_FOUND = 50
 
 
 def add_parser(commands: Any) -> None:
@@ -85,6 +87,7 @@ def _look(
     if not looking.looks:
         print(nothing_words(looking.refused), file=sys.stderr)
         return 1
+    strangers = {server.name for server in config.servers if server.password is None}
     config = _with_budget(options, config, looking, budget_bytes)
     seen = looking.seen()
     counts = {look.config.name: look.monitor.counts for look in looking.looks}
@@ -98,7 +101,7 @@ def _look(
         init=str(options.init) if options.init else None,
     )
     if options.init:
-        _write(options, access, answer)
+        _write(options, access, answer, strangers if access.password else set())
     print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
     return 0
 
@@ -138,6 +141,12 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
             ),
         )
     found = [] if options.addresses else local_servers()
+    if len(found) > _MOST_FOUND:
+        print(
+            f"spreds: of {len(found)} servers {_MOST_FOUND} are looked at: name the others",
+            file=sys.stderr,
+        )
+        found = sorted(found, key=lambda server: not server.may_have_password)[:_MOST_FOUND]
     addresses = options.addresses or [server.url for server in found]
     if not addresses:
         return None
@@ -205,9 +214,14 @@ def _guessed(options: argparse.Namespace) -> bool:
     return not told | {name for name, _ in options.backend_latency}
 
 
-def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
-    """Raises OSError."""
+def _write(
+    options: argparse.Namespace, access: Access, answer: Answer, strangers: Collection[str]
+) -> None:
+    """All but those of strangers, who would be told the password. Raises OSError."""
     servers = {one.config.name: one.config.url for one in answer.seen}
+    for name in sorted(servers.keys() & strangers):
+        print(f"spreds: {name} is another user's, and is left out of the file", file=sys.stderr)
+        del servers[name]
     endpoint = options.init.absolute().parent / "samples"
     if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
         endpoint = Path("/run/spreds/samples")

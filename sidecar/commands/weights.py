@@ -145,14 +145,18 @@ def _mark(place: _Place, server: str) -> None:
 def _show(text: bytes | None, place: _Place, options: argparse.Namespace, code: int = 1) -> int:
     """``code`` is for no settings at all."""
     if options.json:
-        print("{}" if text is None else text.decode(errors="replace"))
+        print("{}" if text is None else _read(text, place, options).dumps().decode())
     elif text is None:
         print(f"{options.server} has no settings of its team: the operator's values hold")
     else:
-        settings = TeamSettings.loads(text, settings_key(place.node, options.server))
+        settings = _read(text, place, options)
         for line in _words(settings, place.server):
             print(line)
     return code if text is None else 0
+
+
+def _read(text: bytes, place: _Place, options: argparse.Namespace) -> TeamSettings:
+    return TeamSettings.loads(text, settings_key(place.node, options.server))
 
 
 def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]:

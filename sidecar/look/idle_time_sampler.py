@@ -99,7 +99,9 @@ class IdleTimeSampler:
         self._raw_reads = 0
         self._last_us = round(told.reading.at_seconds * 1e6)
 
-    def round(self, tell: Callable[[], Told]) -> tuple[Batch, Told]:
+    def round(
+        self, tell: Callable[[], Told], is_over: Callable[[], bool] = lambda: False
+    ) -> tuple[Batch, Told]:
         """Ask once more; what that told. ``tell`` asks for the server's figures, of which our own
         questions are taken away.
 
@@ -107,7 +109,7 @@ class IdleTimeSampler:
             CannotBeLookedAtError: the server does not let itself be asked this.
             ServerDownError, ServerRefusedError: as LookedServer.
         """
-        found = self._look_for_keys()
+        found = self._look_for_keys(is_over)
         answers = self._idle_times()
         told = self._without_own(tell())
         went = told.evicted - self._evicted if self._sequence else 0
@@ -129,7 +131,7 @@ class IdleTimeSampler:
             self._look_again_after(found)
         return self._batch(records, told), told
 
-    def _look_for_keys(self) -> int | None:
+    def _look_for_keys(self, is_over: Callable[[], bool]) -> int | None:
         """How many new ones there are; ``None``: it was not looked for any."""
         if self._rounds_to_scan > 0:
             self._rounds_to_scan -= 1
@@ -141,6 +143,10 @@ class IdleTimeSampler:
             found += [(database, name) for name in names]
             if len(found) > self._most_found:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
+            if is_over():
+                if self._scanned_since is None:
+                    raise CannotBeLookedAtError("answers so slowly that its keys were not found")
+                return None
         if self._scanned_since is None:
             self.keys.settle(self._scan.share, self._hashed_share)
         new = sum(self.keys.add(database, name) is not None for database, name in found)

@@ -89,7 +89,8 @@ def _package_users() -> Iterator[int]:
 
 def _by_kind(url: str) -> tuple[bool, int, str]:
     """A port before a socket, and the lower of two ports."""
-    return url.startswith("unix:"), int(url.rpartition(":")[2]) if url[-1].isdigit() else 0, url
+    is_path = url.startswith("unix:")
+    return is_path, 0 if is_path else int(url.rpartition(":")[2]), url
 
 
 def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:

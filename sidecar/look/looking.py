@@ -74,7 +74,7 @@ class Looking:
         try:
             return begin(server)
         except CannotBeLookedAtError as error:
-            if server.password is None or _NO_PASSWORD not in str(error):
+            if server.password is None or _NO_PASSWORD not in f"{error} {error.__cause__}":
                 raise
             return begin(replace(server, password=None, username=None, password_from=None))
 
@@ -98,16 +98,18 @@ class Looking:
         began = self._clock()
         for look in self.looks:
             look.begin(budget_bytes, look_seconds, began)
-        while self.looks and not is_stopped():
+
+        def is_over() -> bool:
+            return is_stopped() or self._clock() - began >= look_seconds
+
+        while self.looks and not is_over():
             now = self._clock()
-            if now - began >= look_seconds:
-                break
             due = min(self.looks, key=lambda look: look.due)
             if due.due > now:
                 self._wait(min(due.due, began + look_seconds) - now)
                 continue
             try:
-                due.round(now)
+                due.round(now, is_over)
             except CannotBeLookedAtError as error:
                 due.close()
                 self.looks.remove(due)

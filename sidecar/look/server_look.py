@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sidecar.config.node import ServerConfig
@@ -143,10 +144,10 @@ class ServerLook:
         self._first: Told | None = None
         self._estimate: Estimate | None = None
 
-    def round(self, now: float) -> None:
+    def round(self, now: float, is_over: Callable[[], bool] = lambda: False) -> None:
         """Ask the server once more. Raises CannotBeLookedAtError."""
         try:
-            batch, self.told = self._sampler.round(self.server.tell)
+            batch, self.told = self._sampler.round(self.server.tell, is_over)
             self._failures = 0
         except (ServerDownError, ServerRefusedError) as error:
             self._failures += 1

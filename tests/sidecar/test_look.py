@@ -419,3 +419,55 @@ def test_each_server_has_a_name_of_its_own() -> None:
         "x": "redis://c:7",
         "cache-1-2": "rediss://cache-1",
     }
+
+
+def test_a_strangers_server_is_left_out_of_the_file(
+    start_server: StartServer, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever uses the file tells it the password."""
+    own, other = filled(start_server), filled(start_server)
+    own.client.config_set("requirepass", "a-password")
+    users = {own.url: os.geteuid(), other.url: 54_321}
+    found = [LocalFound(1, url, frozenset({user})) for url, user in users.items()]
+    monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
+    monkeypatch.setenv("REDISCLI_AUTH", "a-password")
+    path = tmp_path / "node.toml"
+    code, _, err = look("--init", str(path))
+    assert code == 0, err
+    assert "is another user's, and is left out of the file" in err
+    assert own.url in path.read_text()
+    assert other.url not in path.read_text()
+
+
+def test_of_very_many_servers_those_of_strangers_are_left_out(
+    start_server: StartServer, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [LocalFound(n, f"redis://127.0.0.1:{n}", frozenset({54_321})) for n in range(1, 60)]
+    found.append(LocalFound(60, filled(start_server).url, frozenset({os.geteuid()})))
+    monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
+    code, out, err = look("--json")
+    assert code == 0
+    assert "of 60 servers 50 are looked at" in err
+    assert len(json.loads(out)["servers"]) == 1
+
+
+def test_a_server_that_answers_slowly_is_left_when_the_time_is_over(
+    start_server: StartServer,
+) -> None:
+    config = node_config({"one": filled(start_server).url}, 8 << 20, {})
+    seconds = iter(range(100))
+    looking = Looking(config.servers, clock=lambda: next(seconds), wait=lambda _: None)
+    looking.run(3.0, 8 << 20, lambda: False, lambda *_: None)
+    assert [one.why for one in looking.refused] == [
+        "answers so slowly that its keys were not found"
+    ]
+    looking.close()
+
+
+def test_a_server_without_a_password_is_looked_at_beside_those_with_one(
+    start_server: StartServer, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDISCLI_AUTH", "a-password")
+    code, out, err = look(filled(start_server))
+    assert code == 0, err
+    assert "does not take the password" not in out
