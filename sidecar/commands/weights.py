@@ -30,7 +30,10 @@ _NO_PLACE = (
 
 
 def _parse_number(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"must be a finite number, not {text!r}")
     return number

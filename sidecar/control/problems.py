@@ -78,7 +78,8 @@ def problems_of(
 
 def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who makes nearly all reads, by what it says itself."""
-    rates = {one["name"]: one.get("reads_per_second") or 0.0 for one in servers}
+    # What one that is down said last is no share of what the others say now.
+    rates = {one["name"]: one.get("reads_per_second") or 0.0 for one in servers if one["up"]}
     if len(rates) < _FEWEST_TO_OUTWEIGH:
         return []
     return [

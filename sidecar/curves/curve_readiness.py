@@ -32,7 +32,7 @@ def unknown_reason(
     if warm_up.is_on and reads >= QUIET_READS:
         return (
             f"warming_up: {warm_up.unseen_share:.0%} of the last reads were of keys that "
-            "were there before the sampler"
+            "were there before sampling was turned on"
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
         return f"few_samples: {samples} reads sampled so far"

@@ -189,3 +189,9 @@ def test_a_server_that_makes_nearly_all_reads_is_named(
         for name, rate in zip("abc", rates, strict=False)
     ]
     assert ("a makes more than 99% of all reads" in _said(SET, *servers)) == is_told
+
+
+def test_one_that_is_down_makes_no_reads() -> None:
+    down = {**_server("a", 2, 2), "reads_per_second": 990, "up": False, "error": "gone"}
+    others = [{**_server(name, 2, 2), "reads_per_second": 0.0} for name in "bcd"]
+    assert "makes more than" not in _said(SET, down, *others)
