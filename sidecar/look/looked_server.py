@@ -249,6 +249,10 @@ class LookedServer(RedisServer):
 def _why_not(reading: ServerReading) -> str | None:
     if reading.role == "slave":
         return "is a replica: look at its primary"
+    if reading.config.get(f"{reading.sampler_prefix}endpoint"):
+        return (
+            "is sampled by a sidecar, which would take our questions for reads: ask it for a plan"
+        )
     if reading.maxmemory_policy.endswith("-lfu"):
         return (
             f"evicts by {reading.maxmemory_policy}, under which no key has an idle time: its curve "

@@ -471,3 +471,15 @@ def test_a_server_without_a_password_is_looked_at_beside_those_with_one(
     code, out, err = look(filled(start_server))
     assert code == 0, err
     assert "does not take the password" not in out
+
+
+def test_a_server_that_a_sidecar_samples_is_left_to_it(
+    start_server: StartServer, look: Look
+) -> None:
+    server = filled(start_server, loadmodule=BUILD / "lib" / "spreds.so")
+    assert look(server)[0] == 0
+    (endpoint,) = server.client.config_get("*.endpoint")
+    server.client.config_set(endpoint, "ipc:///nowhere/s")
+    code, _, err = look(server)
+    assert code == 1
+    assert "is sampled by a sidecar" in err
