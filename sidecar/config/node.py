@@ -82,7 +82,7 @@ class SettingsLimits:
     """How far a team's settings may go (the operator's own values are not limited by these)."""
 
     maximum_minimum_bytes: int
-    minimum_weight: float = 0.0
+    minimum_weight: float = 0.1
     maximum_weight: float = 10.0
     maximum_backend_latency_seconds: float = 60.0
 

@@ -21,7 +21,7 @@ from sidecar.base.private_files import who_else_may_write
 PROC = Path("/proc")
 _SERVER = re.compile(r"(?:redis|valkey)[\w.-]*-server[\w.-]*")
 # What stands after the program's name in its title.
-_PORT = re.compile(r"(\S*):(\d+)")
+_PORT = re.compile(r"(\S*):(\d{1,5})")
 # Another name would mean something else in an address.
 _PATH = r"/[A-Za-z0-9_./:+,-]+"
 _UNIX = re.compile(rf"unixsocket:({_PATH})")
@@ -52,7 +52,7 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
     there is no port."""
     ports, paths = _listening_ports(proc), _listening_paths(proc)
     found: dict[int, LocalServer] = {}
-    for process_id, title in _server_processes(proc):
+    for process_id, title in sorted(_server_processes(proc)):
         if not _is_of_this_network(proc, process_id):
             continue  # a container's, whose ports are others
         inodes = _open_sockets(proc, process_id)
@@ -64,7 +64,9 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         urls = sorted(urls, key=_by_kind) or told
         if urls and (users := _listeners(proc, urls[0])):
             found[process_id] = LocalServer(process_id, urls[0], users)
-    return sorted(found.values(), key=lambda server: server.url)
+    # Anybody can have the title of another one.
+    one_each = {server.url: server for server in found.values()}
+    return sorted(one_each.values(), key=lambda server: server.url)
 
 
 def _listeners(proc: Path, url: str) -> frozenset[int]:

@@ -16,6 +16,10 @@ from sidecar.look.server_look import INTERVAL_SECONDS, MOST_COST, Seen, ServerLo
 _NO_PASSWORD = "without any password configured"  # noqa: S105
 
 
+# What comes of figures that no server has: those of one end nobody else's look.
+_NONSENSE = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
 class Refused(NamedTuple):
     """A server that could not be looked at."""
 
@@ -110,9 +114,11 @@ class Looking:
                 continue
             try:
                 due.round(now, is_over)
-            except CannotBeLookedAtError as error:
+            except (CannotBeLookedAtError, *_NONSENSE) as error:
                 due.close()
                 self.looks.remove(due)
+                if not isinstance(error, CannotBeLookedAtError):
+                    error = CannotBeLookedAtError(f"its answers make no sense: {error}")
                 self._refuse(due.config.name, error)
                 continue
             progress(self._clock() - began, self.looks)
