@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 def add_command(
@@ -19,6 +22,18 @@ def add_command(
     if json:
         add_json(parser)
     return parser
+
+
+def typed(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """An argument that ``read`` reads: what its ValueError says is told."""
+
+    def checked(text: str) -> _Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return checked
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

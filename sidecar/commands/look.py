@@ -19,7 +19,7 @@ from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
-from sidecar.look.local_servers import local_servers
+from sidecar.look.local_servers import LocalServer, local_servers
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import (
@@ -57,14 +57,16 @@ def execute(options: argparse.Namespace) -> int:
     if options.init and options.init.parent != Path() and not options.init.parent.is_dir():
         raise DocumentError(f"--init {options.init}: there is no folder {options.init.parent}")
     access = _access(options)
-    config = _config(options, access)
+    file = load_config(options.config) if options.config else None
+    config = _config(options, file, access)
     if config is None:
         print("spreds: no Redis or Valkey server was found here: name its address", file=sys.stderr)
         return 1
     with _stopped_by_hand() as stopped:
         looking = Looking(config.servers, wait=stopped.wait)
         try:
-            return _look(options, config, access, looking, stopped)
+            guessed = _guessed(options, file)
+            return _look(options, config, access, looking, stopped, guessed_latency=guessed)
         except KeyboardInterrupt:  # the second one
             return INTERRUPTED
         finally:
@@ -77,6 +79,8 @@ def _look(
     access: Access,
     looking: Looking,
     stopped: Event,
+    *,
+    guessed_latency: bool,
 ) -> int:
     if looking.looks:
         budget_bytes = _budget_bytes(options, config, looking)
@@ -97,11 +101,12 @@ def _look(
         found=look_plan(config, seen, counts, budget_bytes),
         seconds=seconds,
         asked_seconds=options.for_seconds,
-        guessed_latency=_guessed(options),
+        guessed_latency=guessed_latency,
         init=str(options.init) if options.init else None,
     )
     if options.init:
-        _write(options, access, answer, strangers if access.password else set())
+        told = access.password and not options.config
+        _write(options, access, answer, strangers if told else set())
     print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
     return 0
 
@@ -122,14 +127,15 @@ def _access(options: argparse.Namespace) -> Access:
     return Access(options.user)
 
 
-def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None:
+def _config(
+    options: argparse.Namespace, file: SidecarConfig | None, access: Access
+) -> SidecarConfig | None:
     """What to look at; ``None``: nothing was found. Raises DocumentError."""
     latencies = dict(options.backend_latency)
-    if options.config:
-        config = load_config(options.config)
-        _check_names(latencies, [server.name for server in config.servers])
+    if file is not None:
+        _check_names(latencies, [server.name for server in file.servers])
         return replace(
-            config,
+            file,
             servers=tuple(
                 replace(
                     server,
@@ -137,16 +143,10 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
                         server.name, server.backend_latency_seconds or DEFAULT_LATENCY_SECONDS
                     ),
                 )
-                for server in config.servers
+                for server in file.servers
             ),
         )
-    found = [] if options.addresses else local_servers()
-    if len(found) > _MOST_FOUND:
-        print(
-            f"spreds: of {len(found)} servers {_MOST_FOUND} are looked at: name the others",
-            file=sys.stderr,
-        )
-        found = sorted(found, key=lambda server: not server.may_have_password)[:_MOST_FOUND]
+    found = [] if options.addresses else _found()
     addresses = options.addresses or [server.url for server in found]
     if not addresses:
         return None
@@ -160,14 +160,27 @@ def _config(options: argparse.Namespace, access: Access) -> SidecarConfig | None
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.
     config = node_config(servers, 1 << 40, latencies, access)
-    strangers = {server.url for server in found if not server.may_have_password}
+    # By name, as addresses are written anew; who names addresses himself knows whose they are.
+    own = [one.may_have_password for one in found] or [True] * len(servers)
+    strangers = {name for name, is_own in zip(servers, own, strict=True) if not is_own}
     told = (
         replace(server, password=None, username=None, password_from=None)
-        if server.url in strangers
+        if server.name in strangers
         else server
         for server in config.servers
     )
     return replace(config, servers=tuple(told))
+
+
+def _found() -> list[LocalServer]:
+    found = local_servers()
+    if len(found) > _MOST_FOUND:
+        print(
+            f"spreds: of {len(found)} servers {_MOST_FOUND} are looked at: name the others",
+            file=sys.stderr,
+        )
+        found = sorted(found, key=lambda server: not server.may_have_password)[:_MOST_FOUND]
+    return found
 
 
 def _check_names(latencies: Mapping[str, float], names: Sequence[str]) -> None:
@@ -201,17 +214,10 @@ def _with_budget(
     return node_config(servers, budget_bytes, dict(options.backend_latency))
 
 
-def _guessed(options: argparse.Namespace) -> bool:
+def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
     """Whether nobody said what misses cost."""
-    if options.config:
-        told = {
-            s.name
-            for s in load_config(options.config, secrets=False).servers
-            if s.backend_latency_seconds is not None
-        }
-    else:
-        told = set()
-    return not told | {name for name, _ in options.backend_latency}
+    told = file and any(server.backend_latency_seconds is not None for server in file.servers)
+    return not (told or options.backend_latency)
 
 
 def _write(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sidecar.commands.arguments import add_json
+from sidecar.commands.arguments import add_json, typed
 from solver_lambda.documents.units import parse_duration, parse_size
 
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has it
@@ -80,22 +79,18 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _checked(read: Callable[[object], Any], text: str) -> Any:
-    try:
-        found = read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if found <= 0:
+def _positive(number: float, text: str) -> float:
+    if number <= 0:
         raise argparse.ArgumentTypeError(f"must be more than 0, not {text!r}")
-    return found
+    return number
 
 
 def _duration(text: str) -> float:
-    return float(_checked(parse_duration, text))
+    return _positive(typed(parse_duration)(text), text)
 
 
 def _size(text: str) -> int:
-    return int(_checked(parse_size, text))
+    return int(_positive(typed(parse_size)(text), text))
 
 
 def _latency(text: str) -> tuple[str, float]:

@@ -21,7 +21,6 @@ from sidecar.traces.registry import FORMATS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
     from typing import Any
 
 _BAR_WIDTH = 40
@@ -33,6 +32,9 @@ class NothingSampledError(TraceError):
 
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
+    # A run whose arguments are read plainly needs no argparse.
+    from sidecar.commands.arguments import typed
+
     parser = commands.add_parser(
         "mrc",
         help="print the miss-ratio curve of a trace",
@@ -49,7 +51,7 @@ def add_parser(commands: Any) -> None:
             groups[option.group] = parser.add_mutually_exclusive_group()
         how: dict[str, Any] = {"action": "store_true"}
         if option.read:
-            how = {"type": _checked(option.read), "metavar": option.metavar}
+            how = {"type": typed(option.read), "metavar": option.metavar}
             how |= {"action": "append", "default": []} if option.repeats else {}
             how |= {"default": option.default} if option.default is not None else {}
         groups[option.group].add_argument(f"--{name}", help=option.help, **how)
@@ -72,18 +74,6 @@ def _columns() -> str:
         f"an {REPEATS} counts as often as that says. Of block devices, each block of 4 KiB is a "
         "request."
     )
-
-
-def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    from argparse import ArgumentTypeError
-
-    def checked(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
-
-    return checked
 
 
 def execute(options: argparse.Namespace | MrcOptions) -> int:

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from sidecar.commands.arguments import add_command
+from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.running import client_despite, client_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.order import LONGEST_PAUSE_SECONDS, Order
@@ -66,10 +66,7 @@ def _add(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
 
 
 def _duration(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    seconds = typed(parse_duration)(text)
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"must be more than 0s, not {text!r}")
     if seconds > LONGEST_PAUSE_SECONDS:

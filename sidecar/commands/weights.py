@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sidecar.commands.arguments import add_command
+from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.running import who
 from sidecar.config.node import ServerConfig, SettingsLimits, load_config
 from sidecar.settings.settings_check import check_minimum
@@ -78,7 +78,7 @@ def add_parser(commands: Any) -> None:
     unset = _add_verb(verbs, "unset", "remove the named settings, or all of them")
     for setting in SERVER_SETTINGS:
         option = f"--{setting.option.replace('_', '-')}"
-        parse = _typed(_PARSERS[setting.written])
+        parse = typed(_PARSERS[setting.written])
         meaning = _MEANINGS[setting.name]
         put.add_argument(option, metavar=setting.example, type=parse, help=meaning)
         unset.add_argument(option, action="store_true", help=f"remove: {meaning}")
@@ -194,16 +194,6 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
         elif options.verb == "unset" and value:
             changes[setting.name] = None
     return changes
-
-
-def _typed(parse: Callable[[str], float]) -> Callable[[str], float]:
-    def typed(text: str) -> float:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return typed
 
 
 def _place(options: argparse.Namespace) -> _Place:

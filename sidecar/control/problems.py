@@ -9,7 +9,7 @@ from typing import Any
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import BELIEVED_RATIO, SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
-from sidecar.servers.transitions import SLACK_BYTES, SLACK_RATIO
+from sidecar.servers.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, time_words
@@ -121,8 +121,7 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             "true, say so by backend_latency in the node's file"
         )
     size, used = server["maxmemory_bytes"], server.get("used_bytes") or 0
-    is_above = size and used > size * (1 + SLACK_RATIO) + SLACK_BYTES
-    if is_above and server.get("role") == "slave":
+    if server.get("role") == "slave" and size and is_clearly_above(used, size):
         yield (
             f"{name} is a replica and holds {format_size(used)}, more than its maxmemory of "
             f"{format_size(size)}, which it need not keep to: the memory of all can be above the "

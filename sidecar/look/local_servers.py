@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
 from sidecar.base.private_files import who_else_may_write
+from solver_lambda.http.listening_sockets import PROC, all_listening
 
-PROC = Path("/proc")
 _SERVER = re.compile(r"(?:redis|valkey)[\w.-]*-server[\w.-]*")
 # What stands after the program's name in its title.
 _PORT = re.compile(r"(\S*):(\d{1,5})")
@@ -26,7 +25,6 @@ _PORT = re.compile(r"(\S*):(\d{1,5})")
 _PATH = r"/[A-Za-z0-9_./:+,-]+"
 _UNIX = re.compile(rf"unixsocket:({_PATH})")
 ANYBODY = -1
-_LISTENS = "0A"
 _ACCEPTS_UNIX = 1 << 16  # __SO_ACCEPTCON of the kernel
 _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
@@ -50,8 +48,9 @@ class LocalServer(NamedTuple):
 def local_servers(proc: Path = PROC) -> list[LocalServer]:
     """Those that can be reached by an address of this machine, by address; a Unix socket where
     there is no port."""
-    ports, paths = _listening_ports(proc), _listening_paths(proc)
-    found: dict[int, LocalServer] = {}
+    ports, users = _listening_ports(proc)
+    paths = _listening_paths(proc)
+    found: dict[str, LocalServer] = {}
     for process_id, title in sorted(_server_processes(proc)):
         if not _is_of_this_network(proc, process_id):
             continue  # a container's, whose ports are others
@@ -59,28 +58,34 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         urls = [ports[one] for one in inodes if one in ports]
         urls += [paths[one] for one in inodes if one in paths]
         # A title can name any place: of ports only one where somebody listens here.
-        here = {*ports.values()}
-        told = [url for url in _told_by(title) if url in here or url.startswith("unix://")]
-        urls = sorted(urls, key=_by_kind) or told
-        if urls and (users := _listeners(proc, urls[0])):
-            found[process_id] = LocalServer(process_id, urls[0], users)
-    # Anybody can have the title of another one.
-    one_each = {server.url: server for server in found.values()}
-    return sorted(one_each.values(), key=lambda server: server.url)
+        told = [url for url in _told_by(title) if url in users or url.startswith("unix://")]
+        for url in [*sorted(urls, key=_by_kind), *told][:1]:
+            if listeners := _who_made(url) if url.startswith("unix:") else users[url]:
+                # Anybody can have the title of another one.
+                found[url] = LocalServer(process_id, url, listeners)
+    return [found[url] for url in sorted(found)]
 
 
-def _listeners(proc: Path, url: str) -> frozenset[int]:
-    """Who listens at a port, by whatever address, or made a Unix socket, and who could exchange it;
-    nobody if there is none."""
-    if url.startswith("unix://"):
-        path = Path(url.removeprefix("unix://"))
-        try:
-            user = path.lstat().st_uid
-        except OSError:
-            return frozenset()
-        return frozenset({user, ANYBODY} if who_else_may_write(path.parent, user) else {user})
-    port = f":{int(url.rpartition(':')[2]):04X}"
-    return frozenset(int(fields[7]) for fields in _listening(proc) if fields[1].endswith(port))
+def _listening_ports(proc: Path) -> tuple[dict[str, str], dict[str, frozenset[int]]]:
+    """Addresses by the number of the socket that listens there; and of each address who listens
+    at its port, by whatever address."""
+    urls: dict[str, str] = {}
+    users: dict[int, set[int]] = defaultdict(set)
+    with suppress(OSError):
+        for (host, port), made in all_listening(proc):
+            urls[made.inode] = _url("" if host.is_unspecified else str(host), port)
+            users[port].add(made.user_id)
+    return urls, {url: frozenset(users[_port_of(url)]) for url in urls.values()}
+
+
+def _who_made(url: str) -> frozenset[int]:
+    """Of a Unix socket, and who could exchange it; nobody if there is none."""
+    path = Path(url.removeprefix("unix://"))
+    try:
+        user = path.lstat().st_uid
+    except OSError:
+        return frozenset()
+    return frozenset({user, ANYBODY} if who_else_may_write(path.parent, user) else {user})
 
 
 def _package_users() -> Iterator[int]:
@@ -92,7 +97,11 @@ def _package_users() -> Iterator[int]:
 def _by_kind(url: str) -> tuple[bool, int, str]:
     """A port before a socket, and the lower of two ports."""
     is_path = url.startswith("unix:")
-    return is_path, 0 if is_path else int(url.rpartition(":")[2]), url
+    return is_path, 0 if is_path else _port_of(url), url
+
+
+def _port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
 
 
 def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:
@@ -142,33 +151,6 @@ def _open_sockets(proc: Path, process_id: int) -> list[str]:
                 if found := _OPEN_SOCKET.fullmatch(os.readlink(descriptor)):
                     inodes.append(found[1])
     return inodes
-
-
-def _listening_ports(proc: Path) -> dict[str, str]:
-    """Addresses by the number of the socket that listens there."""
-    found = {}
-    for fields in _listening(proc):
-        address, _, port = fields[1].partition(":")
-        found[fields[9]] = _url(_host(address), int(port, 16))
-    return found
-
-
-def _listening(proc: Path) -> Iterator[list[str]]:
-    """The lines of sockets that listen; of each, the second field is the address, the eighth the
-    user and the tenth the number."""
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError), (proc / "net" / table).open() as lines:
-            for fields in map(str.split, lines):
-                if len(fields) > 9 and fields[3] == _LISTENS:
-                    yield fields
-
-
-def _host(text: str) -> str:
-    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
-    host = ip_address(b"".join(one.to_bytes(4, sys.byteorder) for one in words))
-    if isinstance(host, IPv6Address) and host.ipv4_mapped:
-        host = host.ipv4_mapped
-    return "" if host.is_unspecified else str(host)
 
 
 def _listening_paths(proc: Path) -> dict[str, str]:

@@ -11,13 +11,10 @@ from sidecar.config.node import ServerConfig
 from sidecar.look.idle_time_sampler import MOST_KEYS
 from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.server_look import INTERVAL_SECONDS, MOST_COST, Seen, ServerLook
+from sidecar.servers.redis_server import NONSENSE
 
 # What a server answers to a password where it has none.
 _NO_PASSWORD = "without any password configured"  # noqa: S105
-
-
-# What comes of figures that no server has: those of one end nobody else's look.
-_NONSENSE = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class Refused(NamedTuple):
@@ -114,10 +111,10 @@ class Looking:
                 continue
             try:
                 due.round(now, is_over)
-            except (CannotBeLookedAtError, *_NONSENSE) as error:
+            except (CannotBeLookedAtError, ArithmeticError, *NONSENSE) as error:
                 due.close()
                 self.looks.remove(due)
-                if not isinstance(error, CannotBeLookedAtError):
+                if not isinstance(error, CannotBeLookedAtError):  # figures that no server has
                     error = CannotBeLookedAtError(f"its answers make no sense: {error}")
                 self._refuse(due.config.name, error)
                 continue

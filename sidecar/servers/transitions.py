@@ -27,6 +27,11 @@ SLACK_RATIO = 0.01
 LEAST_GROWTH_RATIO = 0.02
 
 
+def is_clearly_above(held_bytes: float, maxmemory_bytes: float) -> bool:
+    """Whether a server holds more than its limit, by more than may pass by itself."""
+    return held_bytes > maxmemory_bytes * (1 + SLACK_RATIO) + SLACK_BYTES
+
+
 @dataclass(frozen=True)
 class ServerState:
     """One server as it is, and the size that it is to have. Sizes in bytes.
@@ -107,7 +112,7 @@ class ServerState:
     @property
     def is_freeing(self) -> bool:
         """Whether it holds clearly more than its limit."""
-        return self.held_bytes > self.maxmemory_bytes * (1 + SLACK_RATIO) + SLACK_BYTES
+        return is_clearly_above(self.held_bytes, self.maxmemory_bytes)
 
     @property
     def is_done(self) -> bool:

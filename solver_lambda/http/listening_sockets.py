@@ -16,6 +16,7 @@ _TIME_WAIT, _LISTENS = "06", "0A"
 _LOOKS = 20
 _LOOK_SECONDS = 0.01
 
+PROC = Path("/proc")
 Host = IPv4Address | IPv6Address
 _AT_ALL: list[Host] = [IPv4Address(0), IPv6Address(0)]
 
@@ -49,6 +50,14 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
         found = ({one for at, one in listening if at == place} for place in places)
         sockets |= next(filter(None, found), set())
     return sockets
+
+
+def all_listening(proc: Path = PROC) -> Iterator[tuple[tuple[Host, int], ListeningSocket]]:
+    """Addresses with their ports, and the sockets that listen there; ``proc``: of the kernel.
+
+    Raises OSError where that does not tell.
+    """
+    return ((row.local, row.socket) for row in _rows(None, proc) if row.state == _LISTENS)
 
 
 def beside(listening: socket.socket) -> set[ListeningSocket]:
@@ -98,18 +107,18 @@ def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
     return ((row.local[0], row.socket) for row in _rows(port) if row.state == _LISTENS)
 
 
-def _rows(port: int) -> Iterator[_Row]:
-    """Of the sockets with this port at their own end."""
-    of_port = f":{port:04X}"
+def _rows(port: int | None, proc: Path = PROC) -> Iterator[_Row]:
+    """Of the sockets with this port at their own end, or, without one, of all that listen."""
+    wanted = f" {_LISTENS} " if port is None else f":{port:04X}"
     for table in ("tcp", "tcp6"):
-        path = Path(f"/proc/net/{table}")
+        path = proc / "net" / table
         if table == "tcp6" and not path.exists():
             continue
         # Line by line: any user can make a hundred thousand of them.
         with path.open() as lines:
-            for line in filter(lambda line: of_port in line, lines):
+            for line in filter(lambda line: wanted in line, lines):
                 fields = line.split()
-                if fields[1].endswith(of_port):
+                if port is None or fields[1].endswith(wanted):
                     made = ListeningSocket(fields[9], int(fields[7]))
                     yield _Row(_place(fields[1]), _place(fields[2]), fields[3], made)
 

@@ -483,3 +483,20 @@ def test_a_server_that_a_sidecar_samples_is_left_to_it(
     code, _, err = look(server)
     assert code == 1
     assert "is sampled by a sidecar" in err
+
+
+def test_answers_that_no_server_gives_end_one_look_alone(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = node_config({n: filled(start_server).url for n in ("odd", "one")}, 8 << 20, {})
+    looking = Looking(config.servers, wait=lambda _: None)
+    odd = looking.looks[0]
+
+    def broken(*_: object) -> None:
+        raise OverflowError("int too large")
+
+    monkeypatch.setattr(odd, "round", broken)
+    looking.run(1.0, 8 << 20, lambda: False, lambda *_: None)
+    assert [one.why for one in looking.refused] == ["its answers make no sense: int too large"]
+    assert [one.config.name for one in looking.seen()] == ["one"]
+    looking.close()

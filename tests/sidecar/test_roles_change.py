@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,13 @@ def holding(server: LocalServer, size_bytes: int) -> Iterator[None]:
         yield
     finally:
         connection.disconnect()
+
+
+def node_with(write_node: WriteNode, servers: dict[str, LocalServer], line: str) -> Path:
+    """A node's file, with one more line for the replica."""
+    path = write_node(servers, memory='rss_wait = "0s"')
+    path.write_text(path.read_text().replace('name = "b"', f'name = "b"\n{line}'))
+    return path
 
 
 def test_a_failover_there_and_back_evicts_nothing(
@@ -147,8 +155,7 @@ def test_a_replica_below_its_minimum_gives_nothing_back_again_and_again(
     write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {name: start_server("16mb") for name in "abc"}
-    path = write_node(servers, memory='rss_wait = "0s"')
-    path.write_text(path.read_text().replace('name = "b"', 'name = "b"\nminimum = "12mb"'))
+    path = node_with(write_node, servers, 'minimum = "12mb"')
     follow(servers["b"], servers["a"])
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
@@ -167,8 +174,7 @@ def test_a_replica_above_its_maximum_is_told(
     write_node: WriteNode, start_server: StartServer
 ) -> None:
     servers = {name: start_server("16mb") for name in "abc"}
-    path = write_node(servers, memory='rss_wait = "0s"')
-    path.write_text(path.read_text().replace('name = "b"', 'name = "b"\nmaximum = "16mb"'))
+    path = node_with(write_node, servers, 'maximum = "16mb"')
     outside = start_server("16mb")
     follow(servers["b"], outside)
     with sidecar_in_thread(path) as sidecar, holding(servers["b"], 24 * MB):
