@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,13 @@ from solver_lambda.documents.units import format_duration, parse_duration
 def add_parser(commands: Any) -> None:
     """Add the five commands and their arguments."""
     apply = _add(commands, "apply", "carry out the last recommended plan, once")
+    apply.add_argument(
+        "plan",
+        metavar="PLAN",
+        nargs="?",
+        type=_cycle,
+        help="the number of the plan that you have read: nothing is done if there is another since",
+    )
     apply.add_argument(
         "--from-now-on",
         action="store_true",
@@ -65,6 +73,14 @@ def _add(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _cycle(text: str) -> int:
+    if not re.fullmatch(r"\d{1,15}", text):
+        raise argparse.ArgumentTypeError(
+            f"must be a plan's number, as `spreds plan` prints it, not {text!r}"
+        )
+    return int(text)
+
+
 def _duration(text: str) -> float:
     seconds = typed(parse_duration)(text)
     if seconds <= 0:
@@ -96,8 +112,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _order(options: argparse.Namespace, config: SidecarConfig | None) -> Order:
     what, by, why = options.command, options.by, options.why
-    if what == "apply" and options.from_now_on:
-        return Order("apply_from_now_on", by, why)
+    if what == "apply":
+        all_plans = "apply_from_now_on" if options.from_now_on else what
+        return Order(all_plans, by, why, plan=options.plan)
     if what == "pause":
         return Order(what, by, why, for_seconds=options.for_seconds)
     if what == "resume" and options.server is not None:

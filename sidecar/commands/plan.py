@@ -9,7 +9,7 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import apart_words
-from sidecar.commands.plan_words import guessed, plan_in_short, print_plan
+from sidecar.commands.plan_words import guessed, is_recommended, plan_in_short, print_plan
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import status_despite
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -63,4 +63,6 @@ def execute(options: argparse.Namespace) -> int:
         print_plan(plan, unknown, guesses)
         for words in filter(None, apart):
             print_wrapped(words)
+        if is_recommended(plan):
+            print(f"\nto carry it out: spreds apply {options.config} {plan['cycle']}")
     return 0

@@ -58,7 +58,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
         what += f"; that is a guess, as too little is known of {', '.join(names)} so far"
     if plan["known_words"]:
         what += f"; {plan['known_words']}"
-    return f"{age}, cycle {plan['cycle']}{whose}, {what}"
+    return f"{age}, plan {plan['cycle']}{whose}, {what}"
 
 
 def _on_their_way(told: dict[str, Any]) -> list[str]:
@@ -79,6 +79,13 @@ def next_observation_time(told: dict[str, Any]) -> str:
 def is_in_force(plan: dict[str, Any]) -> bool:
     """Whether the sizes that are wanted are this plan's, of a status document."""
     return bool(plan["carried_out"] and not plan["overtaken_by"])
+
+
+def is_recommended(plan: dict[str, Any]) -> bool:
+    """Whether a status document's plan moves memory and was only noted; never of a plan's own
+    document, which does not say what became of it."""
+    was_noted = plan.get("carried_out") is False and not plan["overtaken_by"]
+    return was_noted and plan["decision"] == "apply"
 
 
 def decision_words(plan: dict[str, Any]) -> str:
@@ -128,7 +135,7 @@ def print_plan(
     """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
     no curve is known; ``guessed``: for now."""
     print(
-        f"node {plan['node']}, cycle {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
+        f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
     )
     print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
     if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):

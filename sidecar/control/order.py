@@ -31,6 +31,8 @@ class Order:
         by: who gives it.
         for_seconds: how long a pause lasts; ``None``: until ``resume``.
         server: whose hold and wait ``resume`` ends; ``None``: all.
+        plan: the cycle of the plan that ``apply`` means, which its giver has read; ``None``: the
+            last one, whichever that is.
         to: the sizes of a rollback: ``last``: before the last plan that was carried out;
             ``installation``: as found before SPREDS set any.
         node: whose sidecar is to do it; ``None``: whoever is asked.
@@ -41,6 +43,7 @@ class Order:
     why: str = ""
     for_seconds: float | None = None
     server: str | None = None
+    plan: int | None = None
     to: str = "last"
     node: str | None = None
 
@@ -53,9 +56,10 @@ class Order:
             DocumentError: also for what does not belong to this order.
         """
         what = fields.text("what", choices=ORDERS)
-        for key, (owner, _) in _OF_ONE.items():
-            if fields.has(key) and what != owner:
-                raise fields.refuse(key, f"belongs to the order {owner!r}, not to {what!r}")
+        for key, (owners, _) in _OF_SOME.items():
+            if fields.has(key) and what not in owners:
+                belongs = " or ".join(map(repr, owners))
+                raise fields.refuse(key, f"belongs to the order {belongs}, not to {what!r}")
         by = known_by
         if not known_by or fields.has("by"):
             name = fields.text("by", most=MOST_NAME)
@@ -65,15 +69,16 @@ class Order:
             by=by,
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
             node=fields.text("node", most=MOST_NAME) if fields.has("node") else None,
-            **{key: read(fields) for key, (_, read) in _OF_ONE.items() if fields.has(key)},
+            **{key: read(fields) for key, (_, read) in _OF_SOME.items() if fields.has(key)},
         )
         fields.done()
         return order
 
     def to_json(self) -> dict[str, Any]:
         """Without the fields of other orders."""
-        others = {key for key, (owner, _) in _OF_ONE.items() if owner != self.what}
+        others = {key for key, (owners, _) in _OF_SOME.items() if self.what not in owners}
         others |= set() if self.node else {"node"}
+        others |= {"plan"} if self.plan is None else set()
         return {key: value for key, value in self.__dict__.items() if key not in others}
 
 
@@ -88,9 +93,10 @@ def _length(fields: Fields) -> float:
     return seconds
 
 
-# Fields that one order alone has: whose, and how it is read.
-_OF_ONE: dict[str, tuple[str, Callable[[Fields], Any]]] = {
-    "for_seconds": ("pause", _length),
-    "server": ("resume", lambda fields: fields.text("server")),
-    "to": ("rollback", lambda fields: fields.text("to", choices=ROLLBACKS)),
+# Fields that not every order has: whose, and how it is read.
+_OF_SOME: dict[str, tuple[tuple[str, ...], Callable[[Fields], Any]]] = {
+    "for_seconds": (("pause",), _length),
+    "server": (("resume",), lambda fields: fields.text("server")),
+    "plan": (("apply", "apply_from_now_on"), lambda fields: fields.integer("plan", low=0)),
+    "to": (("rollback",), lambda fields: fields.text("to", choices=ROLLBACKS)),
 }

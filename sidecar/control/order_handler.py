@@ -149,12 +149,14 @@ class OrderHandler:
         if pause := self._control.pause:
             raise OrderRefusedError(f"paused by {pause.by}: resume first")
 
-    def _apply(self, _order: Order) -> str:
+    def _apply(self, order: Order) -> str:
         self._refuse_if_paused()
+        self._plans.refuse_other_than(order.plan)
         return self._plans.carry_out_recommended()
 
     def _apply_from_now_on(self, order: Order) -> str:
         self._refuse_if_paused()
+        self._plans.refuse_other_than(order.plan)
         went = ""
         try:
             done = f"{self._plans.carry_out_recommended()}; "

@@ -29,7 +29,7 @@ from tests.browser.chromium import (
     picture,
     show_as,
 )
-from tests.sidecar.example_sidecar import HOSTILE, ExampleSidecar
+from tests.sidecar.example_sidecar import CYCLE, HOSTILE, ExampleSidecar
 from workloads.local_node import wait_until
 
 pytestmark = needs_chromium
@@ -259,6 +259,7 @@ def test_with_the_token_orders_are_given_and_told(
         _order(browser, title, TOKEN)
         wait_until(lambda n=given: len(watched.orders) > n, lambda: _texts(browser, "#ordered"))
     found = [(order.what, order.to, order.for_seconds) for order in watched.orders]
+    assert [order.plan for order in watched.orders] == [CYCLE, CYCLE, *[None] * 6]
     assert found == [
         ("apply", "last", None),
         ("apply_from_now_on", "last", None),

@@ -87,7 +87,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
         "301,442 of 500,000 for the next observation, which comes by 2026-",
         "in any case; 17 batches lost",
-        "last plan: 30min ago, cycle 1795361400, not carried out (the mode is recommend: plans "
+        "last plan: 30min ago, plan 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
@@ -259,6 +259,8 @@ ORDERS = {
     ("apply", "--from-now-on", "--why", "it looks right"): Order(
         "apply_from_now_on", "", "it looks right"
     ),
+    ("apply", "1795361400"): Order("apply", "", plan=1795361400),
+    ("apply", "1795361400", "--from-now-on"): Order("apply_from_now_on", "", plan=1795361400),
     ("recommend",): Order("recommend", ""),
     ("pause",): Order("pause", ""),
     ("pause", "--for", "2h", "--by", "ana"): Order("pause", "ana", for_seconds=7200.0),
@@ -294,7 +296,9 @@ def test_a_refused_order_fails_with_its_reason(
     assert sidecar.orders == []
 
 
-def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed) -> None:
+def test_plan_is_a_table_with_reasons(
+    sidecar: ExampleSidecar, printed: Printed, path: Path
+) -> None:
     text = printed("plan")
     for words in (
         "not carried out (the mode is recommend",
@@ -305,6 +309,7 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
         "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
         "moving",
         "which is proven",
+        f"to carry it out: spreds apply {path} {CYCLE}",
     ):
         assert words in text
     assert json.loads(printed("plan", "--json")) == sidecar.document["last_plan"]
@@ -317,6 +322,7 @@ def test_plan_is_a_table_with_reasons(sidecar: ExampleSidecar, printed: Printed)
     assert f"cost of moving counted; {known}" in printed("status", code=1)
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")
+    assert "spreds apply" not in printed("plan")
     server = sidecar.document["servers"][0]
     server["target_bytes"] = server["maxmemory_bytes"]
     assert "being carried out" not in printed("status", code=1)

@@ -212,7 +212,12 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         with pytest.raises(OrderRefusedError, match="there is no plan yet"):
             sidecar.order(Order("apply", "ann"))
         wait_for(lambda: takes_from_the_first(sidecar), sidecar)
-        said = sidecar.order(Order("apply", "ann", "it looks right"))
+        with sidecar._lock:  # no other plan comes meanwhile
+            read = sidecar.status()["last_plan"]["cycle"]
+            for what in ("apply", "apply_from_now_on"):
+                with pytest.raises(OrderRefusedError, match=f"the last plan is {read} by now"):
+                    sidecar.order(Order(what, "ann", plan=read - 1))
+            said = sidecar.order(Order("apply", "ann", "it looks right", plan=read))
         assert "s0 12 MiB -> " in said
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB < sizes(servers)["s1"], sidecar)
         applied = sizes(servers)

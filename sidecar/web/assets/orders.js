@@ -56,7 +56,10 @@ function changes() {
     `${server.name}: from ${size(server.maxmemory_bytes)} to ${size(server.recommended_bytes)}`)));
 }
 
-function askFor({ title, order, sure }) {
+function askFor({ title, order: asked, sure }) {
+  // The plan that is shown, and no other that has come until the answer.
+  const shown = asked.what.startsWith("apply") ? known.status?.last_plan?.cycle : undefined;
+  const order = shown === undefined ? asked : { ...asked, plan: shown };
   const dialog = byId("sure");
   byId("sure-title").textContent = `${title}?`;
   byId("sure-text").replaceChildren(element("p", {}, sure), order.what.startsWith("apply") ? changes() : "");
