@@ -46,12 +46,12 @@ def last_change(
 
 
 def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) -> str | None:
-    """Weights or latencies that changed between the plan before and this change."""
+    """Weights or latencies that changed since the last plan that moved memory before it."""
     found = None
     for entry in history:
         if entry["at_seconds"] >= at_seconds:
             break
-        if entry["kind"] == "plan":
+        if entry["kind"] == "plan" and entry.get("carried_out"):
             found = None
         elif entry["kind"] == "yardstick":
             found = str(entry.get("words", "")).rstrip(".")

@@ -134,9 +134,7 @@ def print_plan(
 ) -> None:
     """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
     no curve is known; ``guessed``: for now."""
-    print(
-        f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}"
-    )
+    print(f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}")
     print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
     if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
         print_wrapped(gain)

@@ -239,8 +239,16 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
         f"total {format_size(status['total_maxmemory_bytes'])} of "
         f"{format_size(status['budget_bytes'])}"
     )
+    away = [server["name"] for server in status["servers"] if server["error"] is not None]
+    if away:
+        text += f" without {', '.join(away)}"
     if told is None:
         return text
+    kept = [
+        size for one in told["servers"] if (size := one["target_bytes"]) and one["name"] in away
+    ]
+    if kept:
+        text += f", for which {format_size(sum(kept))} are kept"
     budget = told["budget"]
     text += f" (memory.budget {budget['configured']}"
     if budget["source"] == "rss":

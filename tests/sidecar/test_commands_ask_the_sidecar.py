@@ -91,7 +91,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "are shown and not carried out): mean access time from 9.12 ms",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
-        "total 0 B of 8 GiB (memory.budget 75%); used",
+        f"total 0 B of 8 GiB without {', '.join(NAMES)}, for which 8 GiB are kept (memory.budget 75%)",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
         "programs and fragmentation 410 MiB, clients 3 MiB",
     ):
@@ -728,9 +728,10 @@ def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
 def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
     history = [
         {"kind": "yardstick", "at_seconds": 1.0, "words": "weights changed: pages 1 -> 2"},
-        {"kind": "plan", "at_seconds": 2.0},
+        {"kind": "plan", "at_seconds": 2.0, "carried_out": True},
         {"kind": "yardstick", "at_seconds": 3.0, "words": "weights changed: feed 1 -> 5"},
-        {"kind": "plan", "at_seconds": 9.0},
+        {"kind": "plan", "at_seconds": 4.0, "carried_out": False},
+        {"kind": "plan", "at_seconds": 9.0, "carried_out": True},
     ]
     assert _what_counted_anew(history, 9.0) == "weights changed: feed 1 -> 5"
     assert _what_counted_anew(history, 2.0) == "weights changed: pages 1 -> 2"

@@ -112,7 +112,7 @@ def test_what_is_forged_is_counted_and_not_taken(
         assert taken(sidecar) == 0
     told = [one for one in caplog.messages if one.startswith("server s0: a batch")]
     assert len(told) == 1
-    assert "does not carry its secret" in told[0]
+    assert "a batch without its secret is dropped" in told[0]
 
 
 def test_a_server_that_says_it_is_anothers_process_takes_no_samples_from_it(
