@@ -101,6 +101,13 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
     """What came of plans, and what would come of those that are only recommended."""
     if told["last_check"]:
         yield f"last outcome: {told['last_check']['words']}"
+    gain = told.get("installed_gain")
+    if gain and gain["ratio"] is not None:
+        yield (
+            "against the sizes that SPREDS found, the mean access time has been "
+            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves "
+            "and without the cost of moving"
+        )
     would = told["recommended_gain"]
     if would and would["ratio"] is not None:
         yield (

@@ -14,7 +14,7 @@ from sidecar.control.history import History, history_path
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
-from sidecar.control.recommended_gain import RecommendedGain
+from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.series import Series
 from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
@@ -22,6 +22,7 @@ from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
+from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.sidecar_state import SizeChange
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -43,6 +44,7 @@ class ControlPlane:
         plans, orders, verification, history, series: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
+        gain: what those have saved that were; ``None``: SPREDS has kept no sizes so far.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class ControlPlane:
         )
         self.series = Series(config.cycle.maximum_age_seconds)
         self.recommended = RecommendedGain(time.time())
+        # On file with each observation.
+        self.gain = store.now.gain
         self._yardstick = Yardstick()
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
@@ -172,12 +176,25 @@ class ControlPlane:
         """A step of the curves is over that took so long."""
         with self._lock:
             self.verification.step(counts, seconds)
+            readings = self._actuator.readings
+            in_force = {name: reading.size_bytes for name, reading in readings.items()}
+            self._step_gain(counts, in_force, seconds)
             if self.mode == "apply":
                 self.recommended = RecommendedGain(time.time())
             else:
-                readings = self._actuator.readings
-                in_force = {name: reading.size_bytes for name, reading in readings.items()}
                 self.recommended.step(counts, in_force, seconds)
+
+    def _step_gain(
+        self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
+    ) -> None:
+        """While sizes are kept, and where all servers had one before."""
+        control = self._store.now.control
+        installed = control.installed_bytes
+        if not control.engaged or self.observation is None or 0 in installed.values():
+            return
+        since = self.gain or GainSinceInstallation(time.time())
+        servers = self.observation.servers
+        self.gain = since.plus(*access_seconds(servers, counts, in_force_bytes, installed, seconds))
 
     def problems(self) -> list[str]:
         """What keeps decisions from being carried out or kept, for people."""
@@ -215,6 +232,8 @@ class ControlPlane:
     def _observed(self, observation: Observation) -> None:
         """Sums of milliseconds begin anew where these count otherwise from now on."""
         with self._lock:
+            with self._store.update() as state:
+                state.gain = self.gain
             if words := self._yardstick.look(observation):
                 self.history.add("yardstick", words)
                 self.series.mark(observation.made_at_seconds, words)

@@ -136,10 +136,9 @@ class PlanApplication:
 
     def refuse_other_than(self, cycle: int | None) -> None:
         """Raises OrderRefusedError where the last plan is not that of this cycle; ``None``: any."""
-        last = None if self.last_plan is None else self.last_plan.cycle
+        last = self.last_plan.cycle if self.last_plan else "none"
         if cycle not in (None, last):
-            there = "there is no plan yet" if last is None else f"the last plan is {last} by now"
-            raise OrderRefusedError(f"not plan {cycle}: {there}; see `spreds plan`")
+            raise OrderRefusedError(f"not plan {cycle}: the last plan is {last}; see `spreds plan`")
 
     def carry_out_recommended(self) -> str:
         """Carry out the last plan, which was only noted; what that does, for people.

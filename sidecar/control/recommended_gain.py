@@ -11,15 +11,38 @@ from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
 
 
-class RecommendedGain:
-    """Since ``since_seconds`` (Unix time), when the first of them was made.
+def access_seconds(
+    servers: Sequence[ServerObservation],
+    counts: Mapping[str, ReadCounts],
+    in_force_bytes: Mapping[str, int],
+    other_bytes: Mapping[str, int],
+    seconds: float,
+) -> tuple[float, float]:
+    """Weighted time that the reads of a step of so many seconds took by the curves, with the sizes
+    in force and with the others.
 
-    Caches are taken to be full at once, so it is a little more than would have been had.
+    Caches are taken to be full at once. A server of unknown size is left out, and one whose other
+    size is 0, no limit, keeps what it has.
     """
+    now_seconds = other_seconds = 0.0
+    for server in servers:
+        if (now := in_force_bytes.get(server.name)) is None or server.name not in other_bytes:
+            continue
+        sizes = np.array([float(now), float(other_bytes[server.name] or now)])
+        misses = counts[server.name].misses(sizes, None) * seconds
+        reads = counts[server.name].reads(None) * seconds
+        cost = AccessCost.of(server)
+        now_seconds += server.weight * cost.total_seconds(reads, float(misses[0]))
+        other_seconds += server.weight * cost.total_seconds(reads, float(misses[1]))
+    return now_seconds, other_seconds
+
+
+class RecommendedGain:
+    """Since ``since_seconds`` (Unix time), when the first of them was made."""
 
     def __init__(self, since_seconds: float) -> None:
         self.since_seconds = since_seconds
-        self._spent = self._saved = 0.0
+        self._spent = self._would = 0.0
         self._servers: Sequence[ServerObservation] = ()
         self._sizes_bytes: Mapping[str, int] = {}
 
@@ -38,19 +61,12 @@ class RecommendedGain:
         self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
     ) -> None:
         """A step is over that took so long."""
-        for server in self._servers:
-            now, then = in_force_bytes.get(server.name), self._sizes_bytes[server.name]
-            if now is None:
-                continue
-            # One that is to stay without a limit keeps what it has.
-            sizes = np.array([float(now), float(then or now)])
-            misses = counts[server.name].misses(sizes, None) * seconds
-            reads = counts[server.name].reads(None) * seconds
-            cost = AccessCost.of(server)
-            self._spent += server.weight * cost.total_seconds(reads, float(misses[0]))
-            self._saved += server.weight * cost.total_seconds(0, float(misses[0] - misses[1]))
+        spent, would = access_seconds(
+            self._servers, counts, in_force_bytes, self._sizes_bytes, seconds
+        )
+        self._spent, self._would = self._spent + spent, self._would + would
 
     @property
     def ratio(self) -> float | None:
         """Of the mean access time; ``None`` if nothing was read."""
-        return self._saved / self._spent if self._spent else None
+        return 1 - self._would / self._spent if self._spent else None

@@ -73,6 +73,7 @@ def status_document(
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
         "gain": _gain(plane),
         "recommended_gain": _recommended_gain(plane),
+        "installed_gain": _installed_gain(plane),
         "controller": _controller(config, silence),
         "problems": [*plane.problems(), *found, *more_problems, *stands_still],
         "stands_still": bool(stands_still),
@@ -192,6 +193,11 @@ def _recommended_gain(plane: ControlPlane) -> dict[str, Any] | None:
         return None
     recommended = plane.recommended
     return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
+
+
+def _installed_gain(plane: ControlPlane) -> dict[str, Any] | None:
+    gain = plane.gain
+    return {"since_seconds": gain.since_seconds, "ratio": gain.ratio} if gain else None
 
 
 def _controller(config: SidecarConfig, silence: PlannerOutage | None) -> dict[str, Any]:

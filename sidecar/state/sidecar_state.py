@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sidecar.state.control_state import ControlState, OrderOrigin, read_sizes
+from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
@@ -99,6 +100,7 @@ class SidecarState:
         own_bytes: of servers that others made room for, what was theirs before, until they are back
             there, whatever became of the room.
         last_changes: by server.
+        gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
     """
 
     last_cycle: int = 0
@@ -115,6 +117,7 @@ class SidecarState:
     room: RoomMade | None = None
     own_bytes: dict[str, int] = field(default_factory=dict)
     last_changes: dict[str, SizeChange] = field(default_factory=dict)
+    gain: GainSinceInstallation | None = None
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -142,7 +145,9 @@ class SidecarState:
         nested: dict[str, Any] = {"asked": asked, "replaced": replaced, "latencies": latencies}
         nested["last_changes"] = changes
         room = self.room.to_json() if self.room is not None else None
-        return {**self.__dict__, **nested, "control": self.control.to_json(), "room": room}
+        gain = dict(self.gain.__dict__) if self.gain is not None else None
+        nested |= {"control": self.control.to_json(), "room": room, "gain": gain}
+        return {**self.__dict__, **nested}
 
     @classmethod
     def from_json(cls, fields: Fields) -> SidecarState:
@@ -177,6 +182,11 @@ class SidecarState:
                 else {}
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
+            gain=(
+                GainSinceInstallation.from_json(fields.table("gain"))
+                if fields.has("gain")
+                else None
+            ),
         )
 
 

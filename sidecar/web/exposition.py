@@ -182,6 +182,11 @@ OF_NODE = (
         "Of mean access time, had the recommended sizes been in force, without the cost of moving",
         _at("recommended_gain", "ratio"),
     ),
+    _Gauge(
+        "installed_gain_ratio",
+        "Of mean access time by the curves, against the sizes that SPREDS found when it came",
+        _at("installed_gain", "ratio"),
+    ),
 )
 OF_SERVER = (
     _Gauge("up", "1 if the server answers", _at("up")),

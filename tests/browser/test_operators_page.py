@@ -381,7 +381,14 @@ def test_it_tells_since_when_the_sidecar_is_gone(
 
 def _nothing_known(document: dict[str, Any]) -> None:
     """Whatever may be null is."""
-    for key in ("last_observation", "last_plan", "last_check", "recommended_gain", "mode_by"):
+    for key in (
+        "last_observation",
+        "last_plan",
+        "last_check",
+        "recommended_gain",
+        "installed_gain",
+        "mode_by",
+    ):
         document[key] = None
     document["gain"] = {"predicted_ratio": None, "realised_ratio": None}
     document["next_observation_at_seconds"] = None

@@ -210,6 +210,7 @@ def example_status() -> dict[str, Any]:
             "verdict": "kept",
         },
         "gain": {"predicted_ratio": 0.3037, "realised_ratio": 0.2085},
+        "installed_gain": {"since_seconds": NOW_SECONDS - 604_800, "ratio": 0.112},
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
         "controller": {"kind": "embedded", "silence": None},
         "problems": [],

@@ -215,7 +215,7 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         with sidecar._lock:  # no other plan comes meanwhile
             read = sidecar.status()["last_plan"]["cycle"]
             for what in ("apply", "apply_from_now_on"):
-                with pytest.raises(OrderRefusedError, match=f"the last plan is {read} by now"):
+                with pytest.raises(OrderRefusedError, match=f"the last plan is {read}; see"):
                     sidecar.order(Order(what, "ann", plan=read - 1))
             said = sidecar.order(Order("apply", "ann", "it looks right", plan=read))
         assert "s0 12 MiB -> " in said
@@ -270,9 +270,15 @@ def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: 
         with sidecar_in_thread(path) as sidecar:
             sidecar.order(Order("apply_from_now_on", "ann"))
             wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+            wait_for(lambda: (sidecar.status()["installed_gain"]["ratio"] or 0) > 0.01, sidecar)
+            wait_for_two_cycles(sidecar)  # with each it goes on file
+            gain = sidecar.status()["installed_gain"]
         # Kept across a restart.
         with sidecar_in_thread(path) as sidecar:
             status = sidecar.status()
+            again = status["installed_gain"]
+            assert again["since_seconds"] == gain["since_seconds"]
+            assert again["ratio"] > 0.01
             assert status["mode"] == "apply"
             assert status["mode_by"]["by"] == "ann"
             wait_for(lambda: sidecar.cycles, sidecar)
