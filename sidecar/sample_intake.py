@@ -126,8 +126,8 @@ class SampleIntake:
             if name not in self._told:
                 self._told.add(name)
                 log.warning(
-                    "server %s: a batch without its secret is dropped; just after a start it is one "
-                    "from before, later somebody may be forging samples",
+                    "server %s: a batch without its secret is dropped; just after a start it is "
+                    "one from before, later somebody may be forging samples",
                     name,
                 )
         return False
