@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import tomllib
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
-from sidecar.config.addresses import shown_url
+from sidecar.config.effective_file import effective_lines
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig, load_config
-from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import format_duration, format_size
 
 _MARKS = {"ok": "ok      ", "advice": "ADVICE  ", "problem": "PROBLEM "}
-# What is no secret itself, and where a secret comes from, is told apart from the secret.
-_SECRETS = ("password", "token", "key")
-_NOT_SHOWN = ("source",)
 
 
 def add_parser(commands: Any) -> None:
@@ -103,34 +98,13 @@ def _print_iam(config: SidecarConfig, source: str) -> None:
 
 
 def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
-    table = asdict(config)
-    # Where the file has it, and by its name.
-    memory, rss_budget = table["memory"], config.memory.rss_budget
-    memory["rss_budget"] = str(rss_budget) if rss_budget else None
-    if memory.pop("budget_share") is not None:
-        table["memory"] = memory = {"budget": str(config.memory.budget), **memory}
-    memory["set_by_hand"] = "hold" if memory.pop("holds_by_hand") else "put_back"
-    sampling = table["sampling"]
-    sampling["rate"] = _rate(sampling["threshold"], sampling["modulus"])
-    if sampling["modulus"] == DEFAULT_MODULUS:
-        del sampling["threshold"], sampling["modulus"]
-    table["planning"]["forecast"] = "competing" if table.pop("forecasts") else "last"
-    service = table["controller"]["service"] or {}
-    for part in (*table["servers"], table["operators"], service):
-        for secret in _SECRETS:
-            if secret in part:
-                part[secret] = "(set)" if part[secret] is not None else None
-        if part.get("url"):
-            part["url"] = shown_url(part["url"])
-        for key in _NOT_SHOWN:
-            part.pop(key, None)
+    lines = list(effective_lines(config))
     found = links(config)
     if as_json:
-        table["links"] = [asdict(link) for link in found]
-        print(json.dumps(table, indent=1, default=str))
+        table = tomllib.loads("\n".join(lines))
+        print(json.dumps({**table, "links": [asdict(link) for link in found]}, indent=1))
     else:
-        for line in _lines(table):
-            print(line)
+        print("\n".join(lines), end="\n\n")
         for link in found:
             print_wrapped(f"# link {link.name}: {'OPEN: ' if link.is_open else ''}{link.how}", "# ")
         print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
@@ -141,37 +115,3 @@ def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
                 'itself, as "embedded" does',
                 "# ",
             )
-
-
-def _rate(threshold: int, modulus: int) -> float:
-    """The shortest one that gives this threshold, as it stands in the file."""
-    rates = (float(f"{threshold / modulus:.{digits}g}") for digits in range(1, 17))
-    return next((rate for rate in rates if round(rate * modulus) == threshold), threshold / modulus)
-
-
-def _lines(value: object, path: str = "") -> list[str]:
-    """One ``path = value`` a line."""
-    if isinstance(value, dict):
-        return [
-            line
-            for key, item in value.items()
-            for line in _lines(item, f"{path}.{key}" if path else key)
-        ]
-    if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-        return [
-            line for item in value for line in _lines(item, f"{path.rstrip('s')}.{item['name']}")
-        ]
-    return [f"{path} = {_shown(path, value)}"]
-
-
-def _shown(path: str, value: object) -> str:
-    if value is None:
-        return "(none)"
-    if value == "(set)":
-        return "(set)"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if path.endswith("_bytes"):
-            return f"{value} ({format_size(value)})"
-        if path.endswith("_seconds"):
-            return f"{value} ({format_duration(value)})"
-    return json.dumps(str(value) if isinstance(value, Path) else value)

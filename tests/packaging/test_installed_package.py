@@ -79,7 +79,7 @@ def test_what_needs_the_compiled_part_says_so_where_it_is_missing(
         "spreds: the compiled library is not installed: install a C compiler (gcc or clang), and "
         "then this package again; in a clone, run 'make setup'\n"
     )
-    assert "memory.budget_bytes" in run("check", "node.toml").stdout
+    assert "[memory]" in run("check", "node.toml").stdout
 
 
 def test_the_source_distribution_has_all_that_is_compiled(built: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_fresh_environment_runs_the_command_with_its_compiled_part(
         "print(Path(sidecar.__file__).with_name('example.toml').read_text())",
     )
     (tmp_path / "node.toml").write_text(example)
-    assert "memory.budget_bytes" in run(environment / "bin" / "spreds", "check", "node.toml")
+    assert "[memory]" in run(environment / "bin" / "spreds", "check", "node.toml")
     compiled = "from sidecar.kernel.library import library; library(); import sidecar.daemon"
     run(python, "-c", compiled)
     installed = run(*UV, "pip", "list", "--python", str(python), "--format", "freeze")

@@ -178,7 +178,7 @@ def test_plain_http_to_another_machine_wants_a_key_or_a_line(
     assert main(["check", str(path)]) == 0
     said = capsys.readouterr().out
     assert "# link solver: signed with the node's key, but others on the way can read it" in said
-    assert "controller.service.key = (set)" in said
+    assert 'key_file = "' in said
     assert KEY not in said + repr(load_config(path))
 
 

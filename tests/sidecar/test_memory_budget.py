@@ -389,6 +389,6 @@ def test_check_tells_what_comes_on_top(
     path = write_node({"s0": "redis://127.0.0.1"}, budget="50%", memory=memory)
     assert main(["check", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.replace("\n# ", " ").split())
-    assert 'memory.budget = "50%" memory.budget_bytes = 33554432 (32 MiB)' in printed
+    assert 'budget = "50%" now: 32MiB' in printed
     for word in words:
         assert word in printed

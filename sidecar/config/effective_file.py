@@ -1,0 +1,210 @@
+"""A configuration as a file that says the same, with every option and its value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+from sidecar.config.addresses import shown_url
+from sidecar.config.controller_config import ControllerConfig
+from sidecar.config.memory import Amount, MemoryConfig
+from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.config.operators import OperatorsConfig
+from sidecar.config.sampling import SamplingConfig
+from sidecar.samples.wire_format import DEFAULT_MODULUS
+from solver_lambda.documents.server_settings import SERVER_SETTINGS
+from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
+
+Options = dict[str, object]
+"""By their names in the file, as people write them; ``None``: it has none."""
+
+
+def effective_lines(config: SidecarConfig) -> Iterator[str]:
+    """The lines of that file. What has no value is a comment, and so is where a secret comes from
+    an environment variable; a secret itself is never told."""
+    yield from _lines({"node": config.node, "mode": config.mode, "state_file": config.state_file})
+    memory = config.memory
+    tables: dict[str, Options] = {
+        "memory": _memory(memory),
+        "sampling": _sampling(config.sampling),
+        "cycle": {
+            "samples": config.cycle.samples,
+            "maximum_age": duration_text(config.cycle.maximum_age_seconds),
+        },
+        "controller": _controller(config.controller),
+        "planning": _planning(config),
+        "limits": {
+            "minimum_weight": config.limits.minimum_weight,
+            "maximum_weight": config.limits.maximum_weight,
+            "maximum_backend_latency": duration_text(config.limits.maximum_backend_latency_seconds),
+            "maximum_minimum": size_text(config.limits.maximum_minimum_bytes),
+        },
+        "operators": _operators(config.operators),
+        "log": {"format": config.log.format},
+    }
+    for name, options in tables.items():
+        yield from ("", f"[{name}]", *_lines(options))
+    for server in config.servers:
+        yield from ("", "[[server]]", *_lines(_server(server)))
+
+
+def size_text(size_bytes: int) -> str:
+    """As an operator writes it, to the byte."""
+    text = format_size(size_bytes).replace(" ", "")
+    return text if parse_size(text) == size_bytes else f"{size_bytes}b"
+
+
+def duration_text(seconds: float) -> str:
+    """As an operator writes it, exactly."""
+    text = format_duration(seconds)
+    return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
+
+
+def _lines(options: Options) -> Iterator[str]:
+    for key, value in options.items():
+        if value is None:
+            yield f"# {key}: none"
+        elif key.startswith("#"):
+            yield f"{key}: {value}"
+        else:
+            shown = str(value) if isinstance(value, Path) else value
+            yield f"{key} = {json.dumps(shown)}"
+
+
+def _memory(memory: MemoryConfig) -> Options:
+    return {
+        "budget": _amount(memory.budget),
+        **({} if memory.budget_share is None else {"# now": size_text(memory.budget_bytes)}),
+        "cgroup": memory.cgroup,
+        "rss_budget": _amount(memory.rss_budget),
+        "unit": size_text(memory.unit_bytes),
+        "rss_wait": duration_text(memory.rss_wait_seconds),
+        "set_by_hand": "hold" if memory.holds_by_hand else "put_back",
+        "eviction_tenacity": memory.eviction_tenacity,
+    }
+
+
+def _amount(amount: Amount | None) -> str | None:
+    if amount is None:
+        return None
+    return str(amount) if amount.bytes is None else size_text(amount.bytes)
+
+
+def _sampling(sampling: SamplingConfig) -> Options:
+    how_many: Options = {"threshold": sampling.threshold, "modulus": sampling.modulus}
+    if sampling.modulus == DEFAULT_MODULUS:
+        how_many = {"rate": _rate(sampling.threshold)}
+    is_open = not sampling.endpoint.startswith("ipc:///")
+    return {
+        "endpoint": sampling.endpoint,
+        **how_many,
+        "group": None if sampling.group is None else str(sampling.group),
+        **({"open_endpoint": True} if is_open else {}),
+        "live_objects": sampling.live_objects,
+    }
+
+
+def _rate(threshold: int) -> float:
+    """The shortest one that gives this threshold."""
+    rates = (float(f"{threshold / DEFAULT_MODULUS:.{digits}g}") for digits in range(1, 17))
+    return next(rate for rate in rates if round(rate * DEFAULT_MODULUS) == threshold)
+
+
+def _controller(controller: ControllerConfig) -> Options:
+    options: Options = {
+        "kind": controller.kind,
+        "folder": controller.folder,
+        "plan_deadline": duration_text(controller.plan_deadline_seconds),
+        "maximum_plan_age": duration_text(controller.maximum_plan_age_seconds),
+        "keep_documents": duration_text(controller.kept.seconds),
+        "keep_documents_number": controller.kept.number,
+    }
+    if (cloud := controller.cloud) is not None:
+        options |= {
+            "observations_bucket": cloud.observations_bucket,
+            "plans_bucket": cloud.plans_bucket,
+            "account_id": cloud.account_id,
+            "region": cloud.region,
+            "topic_arn": cloud.topic_arn,
+            "delivery": cloud.delivery,
+            "queue_url": cloud.queue_url,
+            "listen": None if cloud.listen is None else _address(*cloud.listen),
+            "endpoint_url": cloud.endpoint_url,
+        }
+    if (service := controller.service) is not None:
+        options |= {
+            **_url(service.url),
+            **_secret("token", service.token, service.token_path),
+            **_secret("key", service.key, service.key_path),
+            "ssl_ca_certs": service.ssl_ca_certs,
+            "allow_plain_http": service.allow_plain_http,
+        }
+    return options
+
+
+def _secret(key: str, value: object, path: Path | None) -> Options:
+    if value is None or path is not None:
+        return {f"{key}_file": path}
+    return {f"# {key}_env": "set"}
+
+
+def _planning(config: SidecarConfig) -> Options:
+    options: Options = {"forecast": "competing" if config.forecasts else "last"}
+    for name, value in config.planning.to_json().items():
+        key = name.removesuffix("_seconds")
+        options[key] = value if key == name else duration_text(value)
+    return options
+
+
+def _operators(operators: OperatorsConfig) -> Options:
+    return {
+        "socket": operators.socket,
+        "group": operators.group,
+        "listen": None if operators.listen is None else _address(*operators.listen),
+        "listen_anywhere": operators.anywhere,
+        **_secret("token", operators.token, operators.token_path),
+    }
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _url(url: str) -> Options:
+    """Without what may be a secret in it."""
+    shown, mark, _ = shown_url(url).partition("?")
+    return {"url": shown, **({"# after its ?": "not shown"} if mark else {})}
+
+
+def _server(server: ServerConfig) -> Options:
+    return {
+        "name": server.name,
+        **_url(server.url),
+        **dict(_settings(server)),
+        "maximum": None if server.maximum_bytes is None else size_text(server.maximum_bytes),
+        "cache_latency": duration_text(server.cache_latency_seconds),
+        "cache": server.cache,
+        "username": server.username,
+        **_password(server),
+        **(server.tls.__dict__ if server.tls else {}),
+    }
+
+
+def _settings(server: ServerConfig) -> Iterator[tuple[str, object]]:
+    for setting in SERVER_SETTINGS:
+        value = server.bounds.get(setting.name, getattr(server, setting.name, None))
+        if value is not None and setting.written == "size":
+            yield setting.option, size_text(int(value))
+        elif value is not None and setting.written == "duration":
+            yield setting.option, duration_text(value)
+        else:
+            yield setting.option, value
+
+
+def _password(server: ServerConfig) -> Options:
+    if server.password_from is None:
+        return {"password_file": None}
+    key, _, named = server.password_from.partition(" ")
+    return {key: server.password_path or named[1:-1]}
