@@ -10,7 +10,6 @@ from typing import Any
 
 from sidecar.base.descriptors import make_room_for_descriptors
 from sidecar.base.hourly_summary import HourlySummary
-from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
@@ -292,7 +291,6 @@ class Sidecar:
         self._planning_basis.use(config)
         self._controller = controller
         controller.start()
-        log.info("reloaded: controller %s", config.controller.kind, extra=EVENT)
         try:
             self._control.use(config)
         except DocumentError as error:

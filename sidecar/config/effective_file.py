@@ -10,7 +10,7 @@ from pathlib import Path
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.memory import Amount, MemoryConfig
-from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.config.node import ServerConfig, SettingsLimits, SidecarConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.wire_format import DEFAULT_MODULUS
@@ -24,30 +24,48 @@ Options = dict[str, object]
 def effective_lines(config: SidecarConfig) -> Iterator[str]:
     """The lines of that file. What has no value is a comment, and so is where a secret comes from
     an environment variable; a secret itself is never told."""
-    yield from _lines({"node": config.node, "mode": config.mode, "state_file": config.state_file})
-    memory = config.memory
-    tables: dict[str, Options] = {
-        "memory": _memory(memory),
-        "sampling": _sampling(config.sampling),
-        "cycle": {
+    for heading, options in _tables(config):
+        if heading:
+            yield from ("", "[[server]]" if heading.startswith("server ") else f"[{heading}]")
+        yield from _lines(options)
+
+
+def changed_options(old: SidecarConfig, new: SidecarConfig) -> list[str]:
+    """What is another value by the new one, for people."""
+    before = dict(_tables(old))
+    return [
+        f"{heading}{'.' if heading else ''}{key} {_value(before[heading].get(key))} -> "
+        f"{_value(options.get(key))}"
+        for heading, options in _tables(new)
+        if heading in before
+        for key in (options | before[heading])
+        if options.get(key) != before[heading].get(key)
+    ]
+
+
+def _tables(config: SidecarConfig) -> Iterator[tuple[str, Options]]:
+    """What stands under each heading; "" is the file's beginning."""
+    yield "", {"node": config.node, "mode": config.mode, "state_file": config.state_file}
+    yield "memory", _memory(config.memory)
+    yield "sampling", _sampling(config.sampling)
+    yield (
+        "cycle",
+        {
             "samples": config.cycle.samples,
             "maximum_age": duration_text(config.cycle.maximum_age_seconds),
         },
-        "controller": _controller(config.controller),
-        "planning": _planning(config),
-        "limits": {
-            "minimum_weight": config.limits.minimum_weight,
-            "maximum_weight": config.limits.maximum_weight,
-            "maximum_backend_latency": duration_text(config.limits.maximum_backend_latency_seconds),
-            "maximum_minimum": size_text(config.limits.maximum_minimum_bytes),
-        },
-        "operators": _operators(config.operators),
-        "log": {"format": config.log.format},
-    }
-    for name, options in tables.items():
-        yield from ("", f"[{name}]", *_lines(options))
+    )
+    yield "controller", _controller(config.controller)
+    yield "planning", _planning(config)
+    yield "limits", _limits(config.limits)
+    yield "operators", _operators(config.operators)
+    yield "log", {"format": config.log.format}
     for server in config.servers:
-        yield from ("", "[[server]]", *_lines(_server(server)))
+        yield f"server {server.name}", _server(server)
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def size_text(size_bytes: int) -> str:
@@ -156,6 +174,15 @@ def _planning(config: SidecarConfig) -> Options:
         key = name.removesuffix("_seconds")
         options[key] = value if key == name else duration_text(value)
     return options
+
+
+def _limits(limits: SettingsLimits) -> Options:
+    return {
+        "minimum_weight": limits.minimum_weight,
+        "maximum_weight": limits.maximum_weight,
+        "maximum_backend_latency": duration_text(limits.maximum_backend_latency_seconds),
+        "maximum_minimum": size_text(limits.maximum_minimum_bytes),
+    }
 
 
 def _operators(operators: OperatorsConfig) -> Options:

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Mapping
 
+from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
+from sidecar.config.effective_file import changed_options
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, history_path
@@ -137,6 +139,9 @@ class ControlPlane:
     def use(self, config: SidecarConfig) -> None:
         """Go on with another configuration."""
         with self._lock:
+            words = "; ".join(changed_options(self._config, config)) or "it says the same"
+            log.info("reloaded: %s", words, extra=EVENT)
+            self.history.add("start", f"the node's file was read again: {words}")
             self._config = config
             self.plans.config = self.orders.config = self._enforcement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:

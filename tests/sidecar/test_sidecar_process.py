@@ -131,10 +131,12 @@ def test_a_reload_with_a_mistake_keeps_the_old_configuration(
         assert "problem: the reload was refused, nothing of the new" in capsys.readouterr().out
         path.write_text(good.replace("500ms", "400ms"))
         os.kill(process.process.pid, signal.SIGHUP)
-        process.read_until("reloaded: controller embedded")
+        process.read_until("reloaded: cycle.maximum_age 500ms -> 400ms")
         process.read_until("plan: cycle")
         main(["status", str(path)])
         assert "problem: the reload" not in capsys.readouterr().out
+        main(["history", str(path)])
+        assert "the node's file was read again: cycle.maximum_age" in capsys.readouterr().out
         assert process.end() == 0
 
 
@@ -155,7 +157,7 @@ node.load_config = load_while_hung_up_on
 
 def test_a_reload_during_the_start_is_done_after_it(path: Path) -> None:
     with sidecar_process(path, START) as process:
-        process.read_until("reloaded: controller embedded")
+        process.read_until("reloaded: ")
         process.read_until("plan: cycle")
         assert process.end() == 0
 
