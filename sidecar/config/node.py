@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -153,12 +154,21 @@ def load_config(path: Path | str, *, secrets: bool = True) -> SidecarConfig:
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of 4,301 digits
-        raise DocumentError(f"{path}: not a TOML file: {error}") from error
+        hint = _unquoted(text, error) if isinstance(error, tomllib.TOMLDecodeError) else ""
+        raise DocumentError(f"{path}: not a TOML file: {error}{hint}") from error
     before = reads_secrets.set(secrets)
     try:
         return read_config(Fields(table, str(path)), path.parent)
     finally:
         reads_secrets.reset(before)
+
+
+def _unquoted(text: str, error: tomllib.TOMLDecodeError) -> str:
+    """What is wrong with the line at fault, if it is what most people forget."""
+    place = re.search(r"at line (\d+)", str(error))
+    line = text.split("\n")[int(place[1]) - 1] if place else ""
+    option = re.match(r"\s*(\w+)\s*=\s*[\w./%:-]*[A-Za-z%/][\w./%:-]*\s*(#|$)", line)
+    return f": the value of {option[1]} must stand in quotes" if option else ""
 
 
 def read_config(fields: Fields, folder: Path) -> SidecarConfig:

@@ -162,7 +162,10 @@ def test_an_overloaded_machine_has_no_latency(capsys: pytest.CaptureFixture[str]
         (["--alarms", "-1"], "--alarms"),
         (["--memory", "100"], "--memory"),
         (["--retention-days", "0"], "--retention-days"),
-        (["--duration", "200"], "--duration must be a duration such as '200ms', not '200'"),
+        (
+            ["--duration", "200"],
+            "--duration must be a duration such as '200ms' (us, ms, s, min, h, d), not '200'",
+        ),
         (["--duration", "0ms"], "--duration"),
         (["--duration", "61s"], "--duration must be at most 60s, when the function is ended, not"),
         (["--time-limit", "soon"], "--time-limit"),

@@ -200,6 +200,16 @@ REFUSED = {
     ),
     "weight": ("weight = 2", "weight = nan", ["server[sessions].weight", "nan"]),
     "not TOML": ("[memory]", "[memory", ["not a TOML file"]),
+    "a size without quotes": (
+        'budget = "100mb"',
+        "budget = 100mb",
+        ["not a TOML file", "the value of budget must stand in quotes"],
+    ),
+    "a word without quotes": (
+        'node = "cache-1"',
+        "node = cache-1  # mine",
+        ["not a TOML file", "the value of node must stand in quotes"],
+    ),
 }
 
 

@@ -114,7 +114,10 @@ def test_the_verb_compares_everything_with_everything_it_says(tmp_path):
     ("arguments", "message"),
     [
         (("--rounds", "0"), "must be a whole number of at least 1, not '0'"),
-        (("--slice", "soon"), "must be a duration such as '200ms', not 'soon'"),
+        (
+            ("--slice", "soon"),
+            "must be a duration such as '200ms' (us, ms, s, min, h, d), not 'soon'",
+        ),
         (("--slice", "0s"), "--slice must be longer than 0"),
         (("--json", "nowhere/out.json"), "there is no folder nowhere"),
         (("--picture", "out.txt"), "must end in .pdf, .png, .svg, not 'out.txt'"),
