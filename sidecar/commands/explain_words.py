@@ -44,7 +44,9 @@ def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
         if (gain := gain_words(plan, guessed(now))) not in reason_words(plan["reason"]):
             found.append(f"It predicts: {gain}.")
         found += [
-            f"{server['name']}: {reason_words(server['reason'])}." for server in plan["servers"]
+            f"{server['name']}: {reason_words(server['reason'])}."
+            for server in plan["servers"]
+            if server["reason"] != plan["reason"]
         ]
     if told["last_check"]:
         found.append(f"The last outcome: {told['last_check']['words']}.")
@@ -64,7 +66,7 @@ def server_sentences(
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]} if plan else {}
     by_plan = _is_by_last_plan(server, plan)
-    why = _why(planned.get(config.name), plan, dict(told), by_plan=by_plan)
+    why = _why(planned.get(config.name), plan, dict(told), server["keep_reason"], by_plan=by_plan)
     change = last_change(server, told, history)
     return [
         *_size_now(server, told),
@@ -118,6 +120,7 @@ def _why(
     planned: Mapping[str, Any] | None,
     plan: Mapping[str, Any] | None,
     told: dict[str, Any],
+    told_reason: str | None,
     *,
     by_plan: bool,
 ) -> list[str]:
@@ -125,7 +128,7 @@ def _why(
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
     whole = f"The plan as a whole: {plan_in_short(told)}."
     why = without_backend(reason_words(planned["reason"]))
-    if why == reason_words(plan["reason"]):
+    if why in (reason_words(plan["reason"]), reason_words(told_reason or "")):
         return [whole]
     return [f"{'Why' if by_plan else 'The last plan says of it'}: {why}.", whole]
 

@@ -56,7 +56,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
     what += f": {reason_words(plan['reason'])}"
     if plan["decision"] == "apply" and (names := guessed(told)):
         what += f"; that is a guess, as too little is known of {', '.join(names)} so far"
-    if plan["known_words"]:
+    if plan["known_words"] and plan["decision"] == "apply":
         what += f"; {plan['known_words']}"
     return f"{age}, plan {plan['cycle']}{whose}, {what}"
 
@@ -149,7 +149,8 @@ def print_plan(
     print(f"total {format_size(planned)} of {format_size(plan['budget_bytes'])}")
     print()
     for server in plan["servers"]:
-        print_wrapped(f"{server['name']}: {reason_words(server['reason'])}", indent="  ")
+        if server["reason"] != plan["reason"]:  # which stands above
+            print_wrapped(f"{server['name']}: {reason_words(server['reason'])}", indent="  ")
     what_if = [] if guessed else plan["what_if"]
     if what_if:
         print()
