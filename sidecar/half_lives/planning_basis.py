@@ -107,8 +107,9 @@ class PlanningBasis:
 
     @property
     def is_early(self) -> bool:
-        """Whether the load has changed so much that a plan is due at once."""
-        return self._scores.is_early
+        """Whether the load has changed so much that a plan is due at once. What asked for one
+        before an order asked it of other sizes."""
+        return self._scores.is_early and not self._is_anew
 
     @property
     def first_bytes(self) -> dict[str, int]:

@@ -177,6 +177,16 @@ def test_a_load_that_changes_makes_a_plan_due_by_the_memory_that_knows_it() -> N
     assert not node.forecast.is_early
 
 
+def test_what_asked_for_a_plan_before_an_order_asks_for_none_after_it() -> None:
+    """It asked for other sizes than those that the order has brought."""
+    node = Node()
+    assert change(node)
+    node.forecast.begin_anew()
+    assert not node.forecast.is_early
+    node.step({"one": 600}, depth_mebibytes=70)
+    assert not node.forecast.is_early
+
+
 def test_observations_of_the_same_servers_do_not_hold_up_the_scores() -> None:
     assert change(Node(), observe=True)
 
