@@ -202,7 +202,11 @@ class RedisServer:
         self, reading: ServerReading, sampling: SamplingConfig, *, anew: bool
     ) -> bool:
         """Give the sampler its knobs and its secret, if ``reading`` says that they differ, or
-        ``anew``, as no reading tells the secret; whether it was done."""
+        ``anew``, as no reading tells the secret; whether it was done.
+
+        It connects anew before: whoever was at the endpoint before us may have its connection
+        still, and would be shown the secret.
+        """
         prefix = reading.sampler_prefix
         if prefix is None:
             return False
@@ -214,6 +218,7 @@ class RedisServer:
         if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
             return False
         self.sampler_key.give(sampling.threshold, sampling.modulus)
+        self.stop_sampling(prefix, {})
         self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
         return True
 

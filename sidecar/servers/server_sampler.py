@@ -39,7 +39,7 @@ class ServerSampler:
 
         ``is_new``: the process has not been read before. A sampler that refuses is asked again
         after a while, each time a longer one; so is one that is not heard, for nothing else tells
-        that somebody has changed its secret.
+        that somebody has changed its secret. It is off while another one than we has the endpoint.
         """
         name = self._server.name
         self._prefix = reading.sampler_prefix
@@ -53,21 +53,12 @@ class ServerSampler:
                 log.warning("server %s is not sampled: %s", name, lacks)
         if self._prefix is None or not self._refused.is_over:
             return
-        if not self._server.sampler_key.is_awaited:
-            return
-        is_silent = self._has_secret and self._is_silent()
         try:
-            anew = is_silent or not self._has_secret
-            if self._server.start_sampling(reading, self._sampling, anew=anew):
-                again = " again: somebody had changed its sampler's settings"
-                if is_silent:
-                    again = " again: nothing has come from it"
-                elif not self._has_secret:
-                    again = ""
-                log.info("server %s samples to %s%s", name, self._sampling.endpoint, again)
-                self._refused.reset()
-                self._has_secret = True
-                self._given_at_seconds = time.monotonic()
+            if self._server.sampler_key.is_awaited:
+                self._start(reading)
+            elif reading.config.get(f"{self._prefix}endpoint") == self._sampling.endpoint:
+                self._server.stop_sampling(self._prefix, {})
+                log.warning("server %s: its sampler is off: another program has the endpoint", name)
         except (ServerDownError, ServerRefusedError) as error:
             self._metrics.sampler_refused.labels(name).inc()
             log.warning(
@@ -76,6 +67,21 @@ class ServerSampler:
                 error,
                 self._refused.fail(),
             )
+
+    def _start(self, reading: ServerReading) -> None:
+        is_silent = self._has_secret and self._is_silent()
+        anew = is_silent or not self._has_secret
+        if not self._server.start_sampling(reading, self._sampling, anew=anew):
+            return
+        again = " again: somebody had changed its sampler's settings"
+        if is_silent:
+            again = " again: nothing has come from it"
+        elif not self._has_secret:
+            again = ""
+        log.info("server %s samples to %s%s", self._server.name, self._sampling.endpoint, again)
+        self._refused.reset()
+        self._has_secret = True
+        self._given_at_seconds = time.monotonic()
 
     def _is_silent(self) -> bool:
         silent_seconds = min(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -21,9 +22,10 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.daemon import Sidecar
 from sidecar.preflight.servers import _check_reading
 from sidecar.sample_intake import SampleIntake
-from sidecar.samples import sampler_key
+from sidecar.samples import late_endpoint, sampler_key
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
+from sidecar.samples.zmtp import GREETING
 from sidecar.servers import server_sampler
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_sampler import ServerSampler
@@ -31,10 +33,11 @@ from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import wait_for
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD, LocalServer, free_port
 from workloads.sample_batches import SampledServer, number_hashes
 
 WAYS = ["patch", "module"]
+PULL = b"\x05READY\x0bSocket-Type\0\0\0\x04PULL"
 
 
 def started(way: str, start_server: StartServer) -> tuple[LocalServer, str]:
@@ -70,6 +73,50 @@ def test_a_server_that_samples_already_gets_the_secret_of_this_sidecar(
         wait_for(lambda: taken(sidecar, server) > 100, sidecar)
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stranger_who_has_a_samplers_connection_is_shown_no_secret(
+    way: str, is_held: bool, start_server: StartServer, write_node: WriteNode,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """He was bound to the open endpoint while no sidecar was, and may be still."""
+    monkeypatch.setattr(late_endpoint, "LOOK_SECONDS", 0.1)
+    server, knob = started(way, start_server)
+    node = write_node({"s0": server.url})
+    name = f"spreds-{free_port()}"
+    own = f'endpoint = "ipc://{node.parent}/samples"'
+    node.write_text(
+        node.read_text().replace(own, f'endpoint = "ipc://@{name}"\nopen_endpoint = true')
+    )
+    seen = bytearray()
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(f"\0{name}")
+        bound.listen()
+        bound.settimeout(20)
+        server.client.config_set(f"{knob}endpoint", f"ipc://@{name}")
+        stranger = bound.accept()[0]
+        stranger.sendall(GREETING + bytes([4, len(PULL)]) + PULL)
+        stranger.settimeout(0)
+
+        def come() -> bytearray:
+            with suppress(BlockingIOError):
+                while part := stranger.recv(1 << 16):
+                    seen.extend(part)
+            return seen
+
+        wait_until(lambda: b"SPRD" in come(), lambda: bytes(seen))
+        if not is_held:
+            bound.close()
+        with stranger, sidecar_in_thread(node) as sidecar:
+            if is_held:
+                shown = f"{knob}endpoint"
+                wait_for(lambda: server.client.config_get(shown)[shown] == "", sidecar)
+                bound.close()
+            secret = sidecar._sampler_keys["s0"].secret
+            wait_for(lambda: taken(sidecar, server) > 100 or secret in come(), sidecar)
+            assert secret not in come()
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_secret_that_somebody_changed_is_set_again(
     way: str, start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
@@ -97,12 +144,12 @@ def test_what_is_forged_is_counted_and_not_taken(
         ]
         other = sidecar._sampler_keys["s1"].secret
         for secret in (bytes(16), other):
-            with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
-                socket.set(zmq.LINGER, 0)
-                socket.connect(f"ipc://{node.parent}/samples")
+            with zmq.Context() as context, context.socket(zmq.PUSH) as pushing:
+                pushing.set(zmq.LINGER, 0)
+                pushing.connect(f"ipc://{node.parent}/samples")
                 before = sidecar.metrics.value("batches_malformed", reason="secret")
                 forger = SampledServer(instance=instance, secret=secret)
-                socket.send(next(forger.batches(number_hashes(np.arange(5), 0), 1)))
+                pushing.send(next(forger.batches(number_hashes(np.arange(5), 0), 1)))
                 wait_for(
                     lambda before=before: (
                         sidecar.metrics.value("batches_malformed", reason="secret") > before
