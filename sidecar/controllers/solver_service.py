@@ -33,7 +33,7 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
-from solver_lambda.http.listening_sockets import listening_sockets, other_ends
+from solver_lambda.http.listening_sockets import accepted_ends, listening_sockets
 from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
@@ -140,8 +140,8 @@ class SolverService:
         connection = self._connection()
         try:
             connection.connect()
-            self._check_listener(connection.sock)
             with _ended_after(self._limit_seconds, connection.sock):
+                self._check_listener(connection.sock)
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 text = answer.read(MAX_PLAN_BYTES + 1)
@@ -167,10 +167,10 @@ class SolverService:
         is_known = not config.is_plain or (config.key is not None and config.token is None)
         if is_known or config.allow_plain_http or not address.is_loopback:
             return
-        ends = {end.user_id for end in other_ends(connected)}
         sockets = listening_sockets((address,), connected.getpeername()[1])
         users = {listening.user_id for listening in sockets}
         self._check_users(users, "there listens")
+        ends = {end.user_id for end in accepted_ends(connected, self._limit_seconds)}
         self._check_users(ends, "our connection has")
 
     def _check_users(self, users: set[int], have_it: str) -> None:

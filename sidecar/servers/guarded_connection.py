@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 
-from solver_lambda.http.listening_sockets import listening_sockets, other_ends
+from solver_lambda.http.listening_sockets import accepted_ends, listening_sockets
 from solver_lambda.http.message import user_of
 
 
@@ -31,20 +31,22 @@ def guard(connection: Any) -> None:
     is_tcp = isinstance(connection, redis.Connection)
     if is_tcp and not isinstance(connection, redis.SSLConnection):
         connect = connection._connect
-        connection._connect = lambda: _checked(connect(), connection.host)
+        connection._connect = lambda: _checked(
+            connect(), connection.host, connection.socket_connect_timeout
+        )
 
 
-def _checked(connected: socket.socket, name: str) -> socket.socket:
+def _checked(connected: socket.socket, name: str, wait_seconds: float) -> socket.socket:
     """Raises OSError."""
     try:
-        _refuse_stranger(connected, name)
+        _refuse_stranger(connected, name, wait_seconds)
     except OSError:
         connected.close()
         raise
     return connected
 
 
-def _refuse_stranger(connected: socket.socket, name: str) -> None:
+def _refuse_stranger(connected: socket.socket, name: str, wait_seconds: float) -> None:
     if not _is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
@@ -58,8 +60,8 @@ def _refuse_stranger(connected: socket.socket, name: str) -> None:
             f"{' and '.join(user_of(one) for one in sorted(users))} listen at addresses of {name}, "
             "and nothing was sent: write the server's address instead of its name"
         )
-    # Without one, the port is forwarded elsewhere; until it is accepted, it is the listener's.
-    ends = {end.user_id for end in other_ends(connected) if end.inode != "0"}
+    # Without one, the port is forwarded elsewhere.
+    ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
         return
     if _nobody_in_particular() in ends:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _TIME_WAIT, _LISTENS = "06", "0A"
+_OPEN = ("01", "03", "08")  # established, not quite yet, ended by us: so may be what nobody accepts
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
 _LOOKS = 20
 _LOOK_SECONDS = 0.01
@@ -81,26 +82,33 @@ def _includes(host: Host, other: Host) -> bool:
     return host.is_unspecified and host.version >= other.version
 
 
-def other_ends(connected: socket.socket) -> set[ListeningSocket]:
-    """Of a connection of this machine with itself; none: it ends elsewhere.
+def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[ListeningSocket]:
+    """Of a connection of this machine with itself, once it is accepted; none: it ends elsewhere.
 
     Who listens at the address need not have it: whoever is bound there may have connected to us as
-    we connected to it. There may be several, with the same addresses by other devices or versions:
-    one of them has it, and those of ended connections do not. Raises OSError where the kernel does
-    not tell.
+    we connected to it, and a listening socket may be in several users' processes. There may be
+    several ends, with the same addresses by other devices or versions: one of them has it, and
+    those of ended connections do not.
+
+    Raises:
+        TimeoutError: nobody has accepted it in this time.
+        OSError: the kernel does not tell.
     """
     here, there = _address(connected.getsockname()), _address(connected.getpeername())
-    for look in range(_LOOKS):
-        if look:
-            time.sleep(_LOOK_SECONDS)
-        ends = {
-            row.socket
+    until, unseen = time.monotonic() + wait_seconds, 0
+    while True:
+        ends = [
+            row
             for row in _rows(there[1])
             if row.local == there and row.remote == here and row.state != _TIME_WAIT
-        }
-        if ends:
-            return ends
-    return set()
+        ]
+        waits = any(row.socket.inode == "0" and row.state in _OPEN for row in ends)
+        unseen = 0 if ends else unseen + 1
+        if unseen == _LOOKS or (ends and not waits):
+            return {row.socket for row in ends if row.socket.inode != "0"}
+        if waits and time.monotonic() >= until:
+            raise TimeoutError("nobody has accepted our connection, and nothing was sent")
+        time.sleep(_LOOK_SECONDS)
 
 
 def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:

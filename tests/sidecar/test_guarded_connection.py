@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import tracemalloc
 from contextlib import ExitStack
 from ipaddress import ip_address
@@ -16,11 +17,13 @@ import pytest
 import redis
 
 from sidecar.config.node import ServerConfig
+from sidecar.servers import redis_server
 from sidecar.servers.guarded_connection import _is_of_this_machine
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError
+from sidecar.servers.server_errors import ServerDownError, ServerSilentError
 from solver_lambda.http.listening_sockets import listening_sockets
 from tests.sidecar.fixtures import LoadNode, StartServer
+from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from workloads.local_server import free_port
 
@@ -116,20 +119,58 @@ def test_who_takes_all_ports_does_not_make_an_address_another_machines() -> None
 @pytest.mark.parametrize(
     ("host", "at"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "0.0.0.0"), ("[::1]", "::")]
 )
-def test_a_server_of_another_user_is_asked(host: str, at: str) -> None:
-    """Also one that is slow to accept: the kernel has no user of the connection until then."""
+def test_a_server_of_another_user_is_asked_when_it_has_accepted(
+    monkeypatch: pytest.MonkeyPatch, host: str, at: str
+) -> None:
+    """The kernel has no user of the connection until then."""
+    family = socket.AF_INET6 if ":" in at else socket.AF_INET
+    accepted: list[socket.socket] = []
+
+    def accepts(_: float) -> None:
+        """When it has been looked once."""
+        if not accepted:
+            os.seteuid(65534)
+            try:
+                accepted.append(listening.accept()[0])
+            finally:
+                os.seteuid(0)
+
     os.seteuid(65534)
     try:
-        family = socket.AF_INET6 if ":" in at else socket.AF_INET
         listening = socket.create_server((at, 0), family=family)
     finally:
         os.seteuid(0)
+    monkeypatch.setattr(time, "sleep", accepts)
     with listening:
         url = f"redis://{host}:{listening.getsockname()[1]}"
-        with pytest.raises(ServerDownError, match="Timeout"):
+        with pytest.raises(ServerDownError, match="Timeout reading"):
+            RedisServer(ServerConfig("a", url, password="a-password-of-the-server")).read()
+        with accepted[0] as connected:
+            assert b"a-password-of-the-server" in connected.recv(100)
+
+
+def test_who_has_not_accepted_in_time_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_server, "TIMEOUT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ServerSilentError):
             RedisServer(ServerConfig("a", url, password="a-password-of-the-server")).read()
         with listening.accept()[0] as connected:
-            assert b"a-password-of-the-server" in connected.recv(100)
+            assert connected.recv(100) == b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_a_stranger_who_accepts_late_where_root_listens_is_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with stranger_with_inherited_socket() as stranger:
+        monkeypatch.setattr(time, "sleep", lambda _: stranger.accept())
+        url = f"redis://127.0.0.1:{stranger.address[1]}"
+        server = RedisServer(ServerConfig("a", url, password="a-password-of-the-server"))
+        with pytest.raises(ServerDownError) as refused:
+            server.read()
+        assert stranger.heard() == b""
+    assert "has nobody (uid 65534), where root (uid 0) listens" in str(refused.value)
 
 
 def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(

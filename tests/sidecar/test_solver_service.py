@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import WriteNode
+from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
@@ -227,6 +229,28 @@ def test_another_user_with_the_connection_to_the_solver_is_sent_nothing(
         ):
             service.answer(b"{}")
         assert stranger.recv(100) == b""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_a_stranger_who_accepts_late_where_root_listens_is_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with stranger_with_inherited_socket() as stranger:
+        monkeypatch.setattr(time, "sleep", lambda _: stranger.accept())
+        url = f"http://127.0.0.1:{stranger.address[1]}/"
+        with pytest.raises(ServiceError) as refused:
+            SolverService(ServiceConfig(url, TOKEN), 2).answer(b"{}")
+        assert stranger.heard() == b""
+    assert "our connection has nobody (uid 65534)" in str(refused.value)
+
+
+def test_a_solver_that_does_not_accept_is_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with pytest.raises(ServiceError, match="TimeoutError"):
+            SolverService(ServiceConfig(url, TOKEN), 0.1).answer(b"{}")
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
