@@ -1,7 +1,7 @@
 """The Redis and Valkey servers of this machine: processes in ``/proc``, and where they listen.
 
-A server's title says one address (``redis-server *:6379``), and every user may read it. All of its
-addresses say the sockets that it has open, which only its own user and root may see.
+All addresses of a server say the sockets that it has open, which only its own user and root may
+see. For others its title says one (``redis-server *:6379``); any process can have any title.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         if not _is_of_this_network(proc, process_id):
             continue  # a container's, whose ports are others
         inodes = _open_sockets(proc, process_id)
-        urls = [ports[one] for one in inodes if one in ports]
-        urls += [paths[one] for one in inodes if one in paths]
-        # A title can name any place: of ports only one where somebody listens here.
-        told = [url for url in _told_by(title) if url in users or url.startswith("unix://")]
-        for url in [*sorted(urls, key=_by_kind), *told][:1]:
+        if inodes is None:
+            # A title can name any place: of ports only one where somebody listens here.
+            urls = [url for url in _told_by(title) if url in users or url.startswith("unix://")]
+        else:
+            urls = [places[one] for places in (ports, paths) for one in inodes if one in places]
+        for url in sorted(urls, key=_by_kind)[:1]:
             if listeners := _who_made(url) if url.startswith("unix:") else users[url]:
                 # Anybody can have the title of another one.
                 found[url] = LocalServer(process_id, url, listeners)
@@ -142,14 +143,18 @@ def _is_of_this_network(proc: Path, process_id: int) -> bool:
         return True
 
 
-def _open_sockets(proc: Path, process_id: int) -> list[str]:
-    """Their numbers; none where we may not see them."""
-    inodes = []
-    with suppress(OSError):
+def _open_sockets(proc: Path, process_id: int) -> list[str] | None:
+    """Their numbers; ``None`` where we may not see them."""
+    inodes: list[str] = []
+    try:
         for descriptor in (proc / str(process_id) / "fd").iterdir():
             with suppress(OSError):  # closed meanwhile
                 if found := _OPEN_SOCKET.fullmatch(os.readlink(descriptor)):
                     inodes.append(found[1])
+    except PermissionError:
+        return None
+    except OSError:  # it has ended
+        return []
     return inodes
 
 

@@ -26,6 +26,7 @@ from sidecar.look.looking import Looking
 from sidecar.look.node_file import named_servers, node_config
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer, free_port
 
 STOCK = BUILD / "bin" / "redis-server-stock"
@@ -382,7 +383,23 @@ def test_a_strangers_socket_in_a_process_of_root_is_a_strangers() -> None:
         process.communicate(b"\n")
 
 
-def test_a_title_tells_where_others_open_files_do_not(tmp_path: Path) -> None:
+def test_a_title_is_not_believed_where_open_files_can_be_seen() -> None:
+    """Whoever has it may send the password to any program that listens here."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        title = f"redis-server *:{listening.getsockname()[1]}"
+        with subprocess.Popen(
+            [title, "-c", "read -r line"], executable="/bin/sh", stdin=subprocess.PIPE
+        ) as process:
+            command = Path(f"/proc/{process.pid}/cmdline")
+            wait_until(lambda: command.read_bytes().startswith(title.encode()), lambda: title)
+            assert process.pid not in {one.process_id for one in local_servers()}
+            process.communicate(b"\n")
+
+
+def test_a_title_tells_where_others_open_files_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.look.local_servers._open_sockets", lambda *_: None)
     titles = {
         "10": b"/usr/bin/redis-server *:6379\0",
         "11": b"valkey-server 10.0.0.5:7000 [cluster]\0",
