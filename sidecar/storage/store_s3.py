@@ -12,6 +12,8 @@ _FORBIDDEN = ("AccessDenied", "403")
 # An empty document has no first byte, so every range of it is refused.
 _EMPTY = ("InvalidRange", "416")
 _UNCHANGED = ("NotModified", "304")
+MOST_PAGES = 10
+"""Of a list, with 1000 keys each; whoever answers may say of each that more follow."""
 
 
 class S3Store:
@@ -87,7 +89,7 @@ class S3Store:
         found: dict[str, str] = {}
         more: dict[str, str] = {}
         try:
-            while True:
+            for _ in range(MOST_PAGES):
                 answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **more)
                 found |= {item["Key"]: item["ETag"] for item in answer.get("Contents", [])}
                 if not answer.get("IsTruncated"):
@@ -97,6 +99,9 @@ class S3Store:
             raise self._no_s3(prefix, error) from error
         except self._errors as error:
             raise self._failure(prefix, error) from error
+        raise StoreError(
+            f"{self}/{prefix}: the list of what is there has more than {MOST_PAGES} pages"
+        )
 
     def delete(self, key: str) -> None:
         self._call("delete_object", Bucket=self._bucket, Key=key)

@@ -22,7 +22,7 @@ from sidecar.settings.settings_documents import (
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import StoreError
-from sidecar.storage.store_s3 import S3Store
+from sidecar.storage.store_s3 import MOST_PAGES, S3Store
 from solver_lambda.documents.keys import settings_key, settings_marker_key
 from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
@@ -210,6 +210,14 @@ def test_a_marker_that_may_not_be_read_is_told_each_time(answers: Any) -> None:
         answers.add_response("list_objects_v2", {"Contents": [{"Key": MARKER, "ETag": '"1"'}]})
         with pytest.raises(StoreError, match="settings/n1/changed: is there, and may not be read"):
             documents.look()
+
+
+def test_a_list_without_end_is_left(answers: Any) -> None:
+    for page in range(MOST_PAGES):
+        more = {"IsTruncated": True, "NextContinuationToken": f"{page}"}
+        answers.add_response("list_objects_v2", more)
+    with pytest.raises(StoreError, match=r"s3://b/settings/n1/: .* more than 10 pages"):
+        S3Store("b", "us-east-1", None).versions("settings/n1/")
 
 
 def test_a_list_that_is_refused_is_asked_for_again(answers: Any) -> None:
