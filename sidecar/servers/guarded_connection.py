@@ -10,12 +10,15 @@ from __future__ import annotations
 import errno
 import socket
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import redis
 
-from solver_lambda.http.listening_sockets import accepted_ends, listening_sockets
+from solver_lambda.http.listening_sockets import (
+    accepted_ends,
+    listening_sockets,
+    nobody_in_particular,
+)
 from solver_lambda.http.message import user_of
 
 
@@ -64,7 +67,7 @@ def _refuse_stranger(connected: socket.socket, name: str, wait_seconds: float) -
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
         return
-    if _nobody_in_particular() in ends:
+    if nobody_in_particular() in ends:
         raise OSError(
             f"who has our connection to {host}:{port} cannot be told in this user namespace, and "
             "nothing was sent: take unix:// and a socket in a folder of the server's own"
@@ -87,10 +90,3 @@ def _is_of_this_machine(connected: socket.socket) -> bool:
             # Any other reason, such as that all ports are taken, is a stranger's to make.
             return error.errno != errno.EADDRNOTAVAIL
     return True
-
-
-def _nobody_in_particular() -> int | None:
-    """The number that all users have here who have none of their own; ``None``: all have one."""
-    if Path("/proc/self/uid_map").read_text().split() == ["0", "0", str(2**32 - 1)]:
-        return None
-    return int(Path("/proc/sys/kernel/overflowuid").read_text())

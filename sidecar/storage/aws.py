@@ -39,7 +39,7 @@ def client(
     attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
     wait_seconds = limit_seconds / (2 * attempts + 1)
     try:
-        return boto3.Session().client(
+        made = boto3.Session().client(
             service,
             region_name=region,
             endpoint_url=endpoint_url,
@@ -50,6 +50,11 @@ def client(
                 s3={"addressing_style": "path"} if endpoint_url else None,
             ),
         )
+        if endpoint_url:
+            from sidecar.storage.emulator_guard import guard
+
+            guard(made, endpoint_url)
+        return made
     except (BotoCoreError, ValueError) as error:
         place = endpoint_url or region
         raise DocumentError(

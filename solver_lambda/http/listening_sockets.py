@@ -111,6 +111,16 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         time.sleep(_LOOK_SECONDS)
 
 
+def nobody_in_particular() -> int | None:
+    """The number that all users have here who have none of their own; ``None``: all have one.
+
+    Raises OSError where the kernel does not tell.
+    """
+    if Path("/proc/self/uid_map").read_text().split() == ["0", "0", str(2**32 - 1)]:
+        return None
+    return int(Path("/proc/sys/kernel/overflowuid").read_text())
+
+
 def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
     return ((row.local[0], row.socket) for row in _rows(port) if row.state == _LISTENS)
 

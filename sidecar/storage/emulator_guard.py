@@ -1,0 +1,117 @@
+"""Who has our connection to an emulator of AWS on this machine: any local user may listen at its
+port while it is down, and would be sent observations, and believed for plans."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from functools import cache
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.exceptions import BotoCoreError, HTTPClientError
+
+from solver_lambda.http.listening_sockets import (
+    accepted_ends,
+    listening_sockets,
+    nobody_in_particular,
+)
+from solver_lambda.http.message import user_of
+
+
+class StrangerError(BotoCoreError):  # type: ignore[misc]
+    """Nothing was sent to who has the connection."""
+
+    fmt = "{words}"
+
+
+def guard(client: Any, endpoint_url: str) -> None:
+    """Has each connection in plain text over loopback checked before anything is sent on it: only
+    root, we, and whoever listened at ``endpoint_url`` first in this process's time are believed.
+
+    A call raises StrangerError then.
+    """
+    url = urlsplit(endpoint_url)
+    first = _first_users(url.hostname or "", url.port or 80)
+    session = client._endpoint.http_session
+    classes = session._pool_classes_by_scheme
+    session.send = _telling(session.send)
+    classes["http"] = _guarded_pools(classes["http"], {0, os.geteuid(), *first})
+
+
+@cache
+def _first_users(host: str, port: int) -> frozenset[int]:
+    """Who listens there when this is asked first."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+        users = {one.user_id for one in listening_sockets(hosts, port)}
+    except OSError:  # it can be asked for no plan either
+        users = set()
+    return frozenset(users - {nobody_in_particular()})
+
+
+def _telling(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def told(request: Any) -> Any:
+        try:
+            return send(request)
+        except HTTPClientError as error:  # the library's, around any that it does not know
+            raise error.kwargs["error"] if _is_ours(error) else error from None
+
+    return told
+
+
+def _is_ours(error: HTTPClientError) -> bool:
+    return isinstance(error.kwargs.get("error"), StrangerError)
+
+
+def _guarded_pools(make_pool: Callable[..., Any], believed: set[int]) -> Callable[..., Any]:
+    def pool(*words: Any, **how: Any) -> Any:
+        made = make_pool(*words, **how)
+        connection_class = made.ConnectionCls
+
+        def connection(*words: Any, **how: Any) -> Any:
+            made = connection_class(*words, **how)
+            connect = made._new_conn
+            made._new_conn = lambda: _checked(connect(), believed)
+            return made
+
+        made.ConnectionCls = connection
+        return made
+
+    return pool
+
+
+def _checked(connected: socket.socket, believed: set[int]) -> socket.socket:
+    """Raises StrangerError."""
+    try:
+        _refuse_stranger(connected, believed)
+    except StrangerError:
+        connected.close()
+        raise
+    return connected
+
+
+def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
+    name, port, *_ = connected.getpeername()
+    address = ip_address(name.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    if not mapped.is_loopback:
+        return
+    try:
+        users = {one.user_id for one in listening_sockets((address,), port)}
+        if users <= believed:
+            accepted = accepted_ends(connected, connected.gettimeout() or 0)
+            users = {one.user_id for one in accepted}
+    except OSError as error:
+        raise StrangerError(words=f"controller.endpoint_url: {address}:{port}: {error}") from error
+    if users and users <= believed:
+        return
+    strangers = sorted(users - believed)
+    who = " and ".join(map(user_of, strangers)) or "somebody who cannot be seen"
+    raise StrangerError(
+        words=f"controller.endpoint_url: {who} has {address}:{port}, and nothing was sent: only "
+        "root, our user, and who listened there when this program started are believed"
+    )

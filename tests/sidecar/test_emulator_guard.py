@@ -1,0 +1,105 @@
+"""A stranger at the port of an emulator is sent no observation, and believed for no plan."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from sidecar.storage import emulator_guard
+from sidecar.storage.store import StoreError
+from sidecar.storage.store_s3 import S3Store
+from tests.sidecar.answering import answering
+from tests.sidecar.inherited_listener import stranger_with_inherited_socket
+from workloads.local_server import free_port
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+
+@contextmanager
+def strangers(port: int) -> Iterator[socket.socket]:
+    os.seteuid(65534)
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    finally:
+        os.seteuid(0)
+    with listening:
+        yield listening
+
+
+def store_at(port: int) -> S3Store:
+    return S3Store("observations", "us-east-1", f"http://127.0.0.1:{port}")
+
+
+@as_root
+def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
+    port = free_port()
+    store_at(port)  # as the sidecar starts
+    with strangers(port) as listening:
+        with pytest.raises(StoreError) as refused:
+            store_at(port).put("n1/1.json", b"{}")
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
+    assert str(refused.value).startswith(
+        "s3://observations/n1/1.json: controller.endpoint_url: nobody (uid 65534) has "
+        f"127.0.0.1:{port}, and nothing was sent"
+    )
+
+
+@as_root
+def test_who_accepts_where_root_listens_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger_with_inherited_socket() as stranger:
+        monkeypatch.setattr(time, "sleep", lambda _: stranger.accept())
+        with pytest.raises(StoreError, match=r"nobody \(uid 65534\) has .* nothing was sent"):
+            store_at(stranger.address[1]).get("n1/1.json", 10)
+        assert stranger.heard() == b""
+
+
+@as_root
+def test_another_user_who_listened_at_the_start_is_asked() -> None:
+    with strangers(0) as listening:
+        heard = []
+
+        def answer() -> None:
+            with listening.accept()[0] as connected:
+                heard.append(connected.recv(1 << 16))
+                connected.sendall(OK)
+
+        thread = Thread(target=answer)
+        store = store_at(listening.getsockname()[1])
+        thread.start()
+        store.put("n1/1.json", b"{}")
+        thread.join()
+    assert heard[0].startswith(b"PUT /observations/n1/1.json")
+
+
+def test_who_cannot_be_seen_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a container's port is forwarded by the kernel."""
+    with answering(OK) as url:
+        store = S3Store("observations", "us-east-1", url.removesuffix("/plans?x=1"))
+        store.put("n1/1.json", b"{}")
+        monkeypatch.setattr(emulator_guard, "accepted_ends", lambda *_: set())
+        store = S3Store("observations", "us-east-1", url.removesuffix("/plans?x=1"))
+        with pytest.raises(StoreError, match="somebody who cannot be seen has"):
+            store.put("n1/1.json", b"{}")
+
+
+def test_an_emulator_that_does_not_accept_is_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(StoreError, match="nobody has accepted our connection"):
+            S3Store("observations", "us-east-1", url, limit_seconds=0.3).put("a", b"{}")
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
