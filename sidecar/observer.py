@@ -203,9 +203,13 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
 
 def _believed(stated_seconds: float, config: ServerConfig, measured_seconds: float | None) -> float:
     """What counts of the latency that a team states: it takes memory from the others, so no more
-    than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more."""
-    known_seconds = max(config.backend_latency_seconds or 0.0, measured_seconds or 0.0)
-    return min(stated_seconds, BELIEVED_RATIO * known_seconds or stated_seconds)
+    than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more. Nor
+    less than such a part of what the operator says, or else of what is measured: whoever may write
+    another team's document would take that team's memory."""
+    said_seconds, measured_seconds = config.backend_latency_seconds, measured_seconds or 0.0
+    least_seconds = (measured_seconds if said_seconds is None else said_seconds) / BELIEVED_RATIO
+    most_seconds = BELIEVED_RATIO * max(said_seconds or 0.0, measured_seconds) or stated_seconds
+    return max(least_seconds, min(stated_seconds, most_seconds))
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:

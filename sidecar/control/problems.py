@@ -114,11 +114,12 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             "that"
         )
     stated, counts = server.get("stated_latency_seconds"), server.get("backend_latency_seconds")
-    if stated and counts and counts < stated:
+    if stated is not None and counts and counts != stated:
+        only, times = ("only", "{} times") if counts < stated else ("still", "1/{} of")
         yield (
-            f"the team of {name} states a backend latency of {time_words(stated)}, and only "
-            f"{time_words(counts)} count, {BELIEVED_RATIO} times what is known of it: if it is "
-            "true, say so by backend_latency in the node's file"
+            f"the team of {name} states a backend latency of {time_words(stated)}, and {only} "
+            f"{time_words(counts)} count, {times.format(BELIEVED_RATIO)} what is known of it: if "
+            "it is true, say so by backend_latency in the node's file"
         )
     size, used = server["maxmemory_bytes"], server.get("used_bytes") or 0
     if server.get("role") == "slave" and size and is_clearly_above(used, size):

@@ -90,6 +90,7 @@ def _server(*arguments: Any, **values: Any) -> ServerObservation:
 
 
 TEAM = TeamSettings("ann", "2026-11-21", {"weight": 5.0, "backend_latency_seconds": 0.3})
+NONE = TeamSettings("eve", "2026-11-21", {"weight": 5.0, "backend_latency_seconds": 0.0})
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,12 @@ TEAM = TeamSettings("ann", "2026-11-21", {"weight": 5.0, "backend_latency_second
         (TEAM, 0.01, 0.02, 0.2, "team"),
         (TEAM, 0.01, None, 0.1, "team"),
         (TEAM, 0.0, 0.0, 0.3, "team"),
+        # A tenth of what the operator says, or of what is measured if he says nothing.
+        (TEAM, 4.0, 0.2, 0.4, "team"),
+        (TEAM, None, 4.0, 0.4, "team"),
+        (TEAM, 2.0, 400.0, 0.3, "team"),
+        (NONE, 0.2, 0.1, 0.02, "team"),
+        (NONE, None, None, 0.0, "team"),
         (None, 0.2, 0.1, 0.2, "configured"),
         (None, None, 0.1, 0.1, "measured"),
         (TeamSettings("ann", "2026-11-21", {"weight": 5.0}), None, 0.1, 0.1, "measured"),
