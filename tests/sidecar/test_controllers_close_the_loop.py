@@ -195,7 +195,7 @@ def test_a_server_that_is_down_is_left_out_and_its_memory_stays_its_own(
     node: Callable[[str], Path], servers: list[LocalServer]
 ) -> None:
     with Load(servers), sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
-        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+        wait_for(lambda: sidecar.cycles >= 1 and sidecar._actuator.settled, sidecar)
     small, large = servers
     with sidecar_in_thread(node('[controller]\nkind = "embedded"\n')) as sidecar:
         small.stop()
