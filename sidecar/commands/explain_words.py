@@ -164,7 +164,8 @@ def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list
         ]
         found.append(
             f"By its curve its hit ratio would be, now: {hit_ratio_at(curve, size):.1%}; with "
-            f"{'; with '.join(at)}. Each may be off by {server['curve_error_ratio']:.1%}."
+            f"{'; with '.join(at)}. Each may be off by "
+            f"{100 * server['curve_error_ratio']:.1f} points."
         )
     return found
 
@@ -225,7 +226,7 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
     return (
         f"By its curve {server['name']} would hit {by_curve:.1%} with what it has, and "
         f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
-        f"{error:.1%}: {why}."
+        f"{100 * error:.1f} points: {why}."
     )
 
 

@@ -64,7 +64,7 @@ def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLo
         known = look.so_far
         sure = "no curve yet"
         if known is not None and known.keep_reason is None:
-            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} %"
+            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} points"
         parts.append(f"{look.config.name} {look.followed:,} keys, {sure}")
     return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {'; '.join(parts)}"
 
