@@ -143,8 +143,9 @@ class IntermediateSizes:
         ]
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
-        """The budget without what those claim that are left out."""
-        stay = [state for state in states if self._stays(state)]
+        """The budget without the limits of those that are left out. For what one holds above its
+        limit nobody gives: it would be given to nobody. Growth waits for it, see ``resolve``."""
+        stay = [replace(state, held_bytes=0) for state in states if self._stays(state)]
         given = sum(self.sizes_bytes[s.name] for s in states if not self._stays(s))
         return left_bytes(stay, given, self.budget_bytes)
 

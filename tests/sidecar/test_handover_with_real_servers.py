@@ -127,6 +127,38 @@ def test_a_donor_that_refuses_keeps_its_own_and_the_other_gets_what_is_left(
     assert node.store.now.settled
 
 
+def test_memory_that_one_holds_above_its_limit_is_no_reason_to_give(
+    make_node: MakeNode, looks_each_step: None
+) -> None:
+    """One large value that nothing evicts: nobody else may have that memory, whoever gives."""
+    node = make_node("16mb", "24mb", "24mb", gradual=True, budget="64mb")
+    node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+    fill(node.servers["s1"], 18)
+    fill(node.servers["s2"], 10)
+    node.settle(16, 24, 24)
+    keys = _keys(node, "s1")
+    node.want(16, 14, 34)
+    node.servers["s0"].client.setrange("large", 60_000_000, "x")
+    node.step_until(lambda: node.actuator.states()[0].held_bytes > 60_000_000)
+    node.settle()
+    assert node.maxmemory() == {"s0": 16 * MB, "s1": 24 * MB, "s2": 24 * MB}
+    assert _keys(node, "s1") == keys
+    # Who fills waits until that memory is free; then the plan goes on.
+    for key in range(0, 30_000, 600):
+        node.actuator.step()
+        assert node.maxmemory()["s2"] == 24 * MB
+        assert node.maxmemory()["s1"] > 20 * MB
+        write(node.servers["s2"], range(key, key + 600), "new")
+    node.servers["s0"].client.delete("large")
+    written = iter(range(0, 10**9, 300))
+
+    def there() -> bool:
+        write(node.servers["s2"], range(key := next(written), key + 300), "newer")
+        return node.maxmemory() == {"s0": 16 * MB, "s1": 14 * MB, "s2": 34 * MB}
+
+    assert node.step_until(there) <= 64 * MB
+
+
 def test_room_for_what_cannot_be_evicted_leaves_the_others_on_their_way(
     make_node: MakeNode, looks_each_step: None
 ) -> None:
