@@ -25,7 +25,6 @@ from sidecar.observer import (
 )
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import excess_bytes, to_put_back
-from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
@@ -189,7 +188,7 @@ class ObservationCycle:
                 cycle,
                 now_seconds,
                 seen,
-                reserved(reserved_by_server(states), seen),
+                reserved(states, seen, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,9 @@ from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
+from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import PendingRequest
@@ -284,7 +286,13 @@ def wanted_bounds(observation: Observation) -> dict[str, tuple[int, int | None]]
     return {one.name: (minima[one.name], one.maximum_bytes) for one in observation.servers}
 
 
-def reserved(reserved_by_server: Mapping[str, int], seen: list[ServerSnapshot]) -> int:
-    """Bytes that belong to servers that are not seen."""
+def reserved(states: Sequence[ServerState], seen: list[ServerSnapshot], budget_bytes: int) -> int:
+    """Bytes that belong to servers that are not seen: what is planned for them, as far as those
+    that are seen leave it, and what they have in any case. What one is to get that another one
+    still has, which hangs too, is nothing that the others must give."""
     names = {item.config.name for item in seen}
-    return sum(size for name, size in reserved_by_server.items() if name not in names)
+    unseen = [state for state in states if state.name not in names]
+    planned = reserved_by_server(unseen)
+    has_bytes = sum(int(min(planned[one.name], one.maxmemory_bytes)) for one in unseen)
+    left_bytes = budget_bytes - sum(item.reading.maxmemory_bytes for item in seen)
+    return max(has_bytes, min(sum(planned.values()), left_bytes))

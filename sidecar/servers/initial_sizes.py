@@ -69,17 +69,29 @@ def sizes_to_begin_with(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Sizes to have at once, and those to go to from there: the same, unless the last sidecar was
     ``interrupted`` on the way to ``planned_bytes``. Then that goes on, from what is found if it
-    fits.
+    fits. Who does not answer had what the others leave: as much of what is planned for it.
 
     ``found_bytes`` is ``maxmemory`` of the servers that answer. Raises as ``initial_sizes``.
     """
     known = {**found_bytes, **planned_bytes} if interrupted else {**planned_bytes, **found_bytes}
     known |= {name: found_bytes[name] for name in fixed}
     targets = initial_sizes(servers, known, fixed, budget_bytes, least_bytes)
-    sizes = {**targets, **found_bytes}
+    sizes = {**_left_for(targets, found_bytes, budget_bytes), **found_bytes}
     if not interrupted or not all(sizes.values()) or sum(sizes.values()) > budget_bytes:
         return targets, targets
     return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes), targets
+
+
+def _left_for(
+    targets_bytes: Mapping[str, int], found_bytes: Mapping[str, int], budget_bytes: int
+) -> dict[str, int]:
+    """The targets of those that were not found, scaled into what those that were leave."""
+    wanted = {name: size for name, size in targets_bytes.items() if name not in found_bytes}
+    left_bytes = max(0, budget_bytes - sum(found_bytes.values()))
+    total_bytes = max(1, sum(wanted.values()))
+    return {
+        name: size * min(left_bytes, total_bytes) // total_bytes for name, size in wanted.items()
+    }
 
 
 def _fitted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +64,15 @@ class IntermediateSizes:
         """
         if not self.gradual:
             return {}
-        goals = self._goals(states)
+        # Nothing stays for good of what the others keep for one that hangs.
+        goals = self._goals(
+            [
+                one
+                if one.reachable
+                else replace(one, target_bytes=int(min(one.target_bytes, self._limit_bytes(one))))
+                for one in states
+            ]
+        )
         return {name: goal for name, goal in goals.items() if self.sizes_bytes[name] != goal}
 
     def is_there(self, states: Sequence[ServerState]) -> bool:
@@ -124,7 +133,7 @@ class IntermediateSizes:
         waiting = sum(
             max(0, state.target_bytes - max(self.sizes_bytes[state.name], int(has)))
             for state in states
-            if self._stays(state) and (has := state.maxmemory_bytes) < state.target_bytes
+            if self._stays(state) and (has := self._limit_bytes(state)) < state.target_bytes
         )
         gives = {one.name: max(0, one.size_bytes - one.target_bytes) for one in holdings}
         total = sum(gives.values())
@@ -145,9 +154,19 @@ class IntermediateSizes:
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
         """The budget without the limits of those that are left out. For what one holds above its
         limit nobody gives: it would be given to nobody. Growth waits for it, see ``resolve``."""
-        stay = [replace(state, held_bytes=0) for state in states if self._stays(state)]
+        stay = [
+            replace(state, held_bytes=0, maxmemory_bytes=self._limit_bytes(state))
+            for state in states
+            if self._stays(state)
+        ]
         given = sum(self.sizes_bytes[s.name] for s in states if not self._stays(s))
         return left_bytes(stay, given, self.budget_bytes)
+
+    def _limit_bytes(self, state: ServerState) -> float:
+        """Of one that hangs and was never seen, what the others leave it: to give more for it
+        would be in vain, as nobody grows beside it."""
+        is_known = state.reachable or state.maxmemory_bytes < math.inf
+        return state.maxmemory_bytes if is_known else self.sizes_bytes[state.name]
 
     def _stays(self, state: ServerState) -> bool:
         gives = state.target_bytes < self.sizes_bytes[state.name]

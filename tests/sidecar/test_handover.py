@@ -284,7 +284,11 @@ def test_nobody_gives_for_one_that_cannot_be_given_it_now(monkeypatch: pytest.Mo
     full = {name: MemoryNeed(40 * MB, 0) for name in "bc"}
     for _ in range(3):
         assert follow([hangs, *others], **full) == {"a": 20 * MB, "b": 40 * MB, "c": 40 * MB}
-    assert way.is_there([hangs, *others])
+    # But it is still to have it: a sidecar that comes back goes on, and a plan goes on from there.
+    assert way.under_way([hangs, *others]) == {"c": 10 * MB}
+    # One that was never seen counts with what the others leave.
+    unseen = replace(hangs, maxmemory_bytes=math.inf)
+    assert follow([unseen, *others], **full) == {"a": 20 * MB, "b": 40 * MB, "c": 40 * MB}
     # Not what others are to get, nor above a maximum.
     grows, gives = ServerState("b", 40 * MB, 0, 45 * MB), ServerState("c", 40 * MB, 0, 5 * MB)
     assert follow([hangs, grows, gives], **full)["b"] > 40 * MB

@@ -87,7 +87,9 @@ def test_who_was_interrupted_goes_on_from_what_is_found_if_that_fits() -> None:
     assert begin(found, set(), interrupted=False) == (sizes, sizes)
     # Without a limit, or above the budget, there is nothing to wait for.
     assert begin({"a": 0, "b": 30}, set()) == (planned, planned)
-    assert begin({"a": 50, "b": 30}, set()) == (planned, planned)
+    assert begin({"a": 75, "b": 30}, set()) == (planned, planned)
+    # Who does not answer had no more than the others leave; they give nothing for it.
+    assert begin({"a": 50, "b": 30}, set()) == ({"a": 50, "b": 30, "down": 20}, planned)
     # Who does not evict keeps what it has.
     assert begin({"a": 15, "b": 30}, {"a"}) == (
         {"a": 15, "b": 30, "down": 28},

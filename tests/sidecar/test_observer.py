@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
 from sidecar.plans.plan_check import check_plan
+from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_RATIO
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import SidecarState
@@ -177,7 +179,21 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
     asked = pending_request(observation)
     assert asked.bounds_bytes == {"a": (3 * MB, 9 * MB)}
     assert asked.budget_bytes == observation.budget_bytes == 60 * MB
-    assert reserved({"a": 16 * MB, "gone": 4 * MB}, [seen]) == 4 * MB
+
+
+def test_who_hangs_counts_with_what_the_others_leave_of_its_plan_or_with_what_it_has() -> None:
+    seen = _seen(_estimate())
+    size = seen.reading.maxmemory_bytes
+
+    def bytes_of(has: float, planned: int, left: int) -> int:
+        a = ServerState("a", size, 0, size)
+        gone = ServerState("gone", has * MB, 0, planned * MB, reachable=False)
+        return reserved([a, gone], [seen], size + left * MB)
+
+    assert bytes_of(4, 10, 20) == bytes_of(math.inf, 10, 20) == 10 * MB
+    assert bytes_of(4, 10, 6) == 6 * MB
+    assert bytes_of(4, 10, 2) == 4 * MB
+    assert bytes_of(16, 10, 2) == 16 * MB
 
 
 def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
