@@ -43,6 +43,7 @@ MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
 SIZE = "maxmemory"
+BUSY = "BUSY "  # and not BUSYKEY, nor BUSYGROUP
 # Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 # What redis-py and the reading of its answers raise where a server answers something else.
@@ -273,7 +274,10 @@ class RedisServer:
         except redis.exceptions.NoPermissionError as error:
             raise MissingRightError(f"{command[0]}: {error}") from error
         except redis.ResponseError as error:
-            raise ServerRefusedError(f"{command[0]}: {error}") from error
+            words = f"{command[0]}: {error}"
+            if f"{error}".startswith(BUSY):  # until a script ends it hangs, and only says so
+                raise ServerSilentError(words) from error
+            raise ServerRefusedError(words) from error
         except redis.AuthenticationError as error:
             self.close()
             self._read_password_again()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from sidecar.servers import (
+    back_off,
     background_reading,
     redis_server,
     server_contact,
@@ -210,3 +211,37 @@ def test_sizes_without_an_answer_are_forgotten_after_a_while() -> None:
     assert sizes.has(5)
     clock[0] += 1.0
     assert [sizes.has(size) for size in (5, 6, 7)] == [False, True, False]
+
+
+def test_one_that_a_script_keeps_busy_is_looked_at_as_soon_as_one_that_hangs(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that refuses it was asked less and less often: what came in its place was not seen."""
+    monkeypatch.setattr(back_off, "FIRST_PAUSE_SECONDS", 4 * WAIT_LIMIT_SECONDS)
+    monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 4 * WAIT_LIMIT_SECONDS)
+    node = make_node("16mb", "16mb", **{"busy-reply-threshold": 1})
+    server = node.servers["s0"]
+    node.settle(16, 16)
+
+    def be_busy() -> None:
+        connection = server.client.connection_pool.make_connection()
+        connection.send_command("EVAL", "while true do end", 0)
+        step_until(lambda: "BUSY" in node.actuator.errors().get("s0", ""))
+
+    def step_until(done: Callable[[], bool]) -> None:
+        wait_until(lambda: (node.actuator.step(), done())[1], node.metrics.snapshot)
+
+    be_busy()
+    node.want(8, 40)
+    for _ in range(5):
+        node.actuator.step()
+    # It has what it had.
+    assert _size(node, "s1") == 32 * MB
+    server.client.execute_command("SCRIPT", "KILL")
+    step_until(lambda: _size(node, "s1") == 40 * MB)
+    assert _size(node, "s0") == 8 * MB
+    be_busy()
+    server.process.kill()  # its file says 16 MB
+    server.restart()
+    step_until(lambda: _size(node, "s0") == 8 * MB)
+    assert node.metrics.value("servers_restarted", instance="s0") == 1
