@@ -102,16 +102,17 @@ class BudgetKeeper:
         wanted = self._wanted_again(servers, targets, beside, least)
         if not over and not too_small and wanted is None:
             self._too_little = None
+            self._share_unused(servers, targets, beside, least)
             return
-        # Those who have not grown yet, because they have not filled, are still to grow.
+        # Those who have not filled, and so have not grown yet, are still to grow.
         sizes = {**(wanted or targets), **beside}
         fitted = self._fitted(servers, sizes, beside)
         if fitted is None:
             return
-        # Where those that hang are brought when they answer.
-        sizes = fitted | {name: targets[name] for name in hanging(states)}
-        if sizes == targets:
-            return  # it is all that there is
+        sizes = fitted | {name: targets[name] for name in hanging(states)}  # when they answer
+        if sizes == targets:  # it is all that there is
+            self._share_unused(servers, targets, beside, least)
+            return
         self._metrics.sizes_fitted.inc()
         room = self._store.now.room
         needed = room.still_needed(least) if room is not None else {}
@@ -132,6 +133,22 @@ class BudgetKeeper:
             left = room.returned(sizes) if room is not None else None
             purpose = "room that was made is given back"
             self._set(targets, sizes, purpose, left, at_once=left is None)
+
+    def _share_unused(
+        self,
+        servers: Sequence[ServerConfig],
+        targets_bytes: Mapping[str, int],
+        beside_bytes: Mapping[str, int],
+        least_bytes: Mapping[str, int],
+    ) -> None:
+        """Also while there is room for somebody: it is no part of that."""
+        room = self._store.now.room
+        shared = room and self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
+        fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
+        if room and fitted and fitted != targets_bytes:
+            self._metrics.sizes_fitted.inc()
+            sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
+            self._set(targets_bytes, sizes, "what replicas do not use", room.shifted(sizes))
 
     def _follow_roles(self) -> None:
         """Who was a replica and is none any more keeps what it has: that it needs less of it now is
@@ -191,7 +208,7 @@ class BudgetKeeper:
         be given back, perhaps because somebody has planned other sizes since."""
         room = self._store.now.room
         if room is None:
-            return self._with_own(servers, targets_bytes, least_bytes)
+            return self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
             with self._store.update() as state:
@@ -203,15 +220,19 @@ class BudgetKeeper:
         self,
         servers: Sequence[ServerConfig],
         targets_bytes: Mapping[str, int],
+        beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """With what is their own of servers that do not evict any more, where more is planned for
         them, and with what replicas use, where that is clearly less: no plan can take it from them.
-        The others share it."""
+        The others share it; who keeps its size, or needs room, gives nothing."""
         own, readings = self._store.now.own_bytes, self._actuator.readings
+        room = self._store.now.room
+        needed = room.needed_bytes if room and not room.is_returned else {}
         if not own and not self._replicas:
             return None
         has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+        may_give = (has.keys() & least_bytes.keys()) - beside_bytes.keys() - needed.keys()
         stay = {
             name: size
             for name, size in own.items()
@@ -222,7 +243,7 @@ class BudgetKeeper:
                 state.own_bytes = stay
         sizes = {
             name: size
-            for name in stay.keys() & has.keys() & least_bytes.keys()
+            for name in stay.keys() & may_give
             if not readings[name].evicts
             and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
         }
@@ -230,12 +251,13 @@ class BudgetKeeper:
         minima_bytes = {server.name: server.minimum_bytes for server in cut}
         sizes |= {
             name: size
-            for name in self._replicas & readings.keys() & least_bytes.keys()
+            for name in self._replicas & may_give
             # Below its minimum it would be brought back to that, again and again.
             if (size := max(least_bytes[name], minima_bytes[name]))
             < CLEARLY_LESS * targets_bytes[name]
         }
-        others = {name: size for name, size in targets_bytes.items() if name not in sizes}
+        apart = sizes.keys() | beside_bytes.keys()
+        others = {name: size for name, size in targets_bytes.items() if name not in apart}
         if not sizes or not others:
             return None
         freed = sum(targets_bytes[name] - size for name, size in sizes.items())

@@ -55,6 +55,15 @@ class RoomMade:
         sizes = dict(sizes_bytes)
         return RoomMade(sizes, sizes, {}, self.needed_bytes) if self.needed_bytes else None
 
+    def shifted(self, sizes_bytes: Mapping[str, int]) -> RoomMade:
+        """These are planned from now on, for another reason: whatever each gets or gives by that,
+        it would have also when the room is given back."""
+        before = {
+            name: size + sizes_bytes[name] - self.made_bytes[name]
+            for name, size in self.before_bytes.items()
+        }
+        return RoomMade(before, dict(sizes_bytes), self.beside_bytes, self.needed_bytes)
+
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
     ) -> bool:

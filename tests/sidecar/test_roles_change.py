@@ -151,6 +151,43 @@ def test_what_clients_hold_of_a_replica_is_a_need_like_any_other(
         wait_until(lambda: planned() == before, lambda: (planned(), before))
 
 
+def test_what_a_replica_does_not_use_goes_to_the_others_also_while_another_one_needs_room(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    outside = start_server("16mb")
+    fill(servers["a"], 6)
+    follow(servers["c"], outside)
+    with sidecar_in_thread(write_node(servers, memory='rss_wait = "0s"')) as sidecar:
+
+        def planned() -> dict[str, int]:
+            return sidecar._actuator.targets()
+
+        wait_until(lambda: planned().get("c", BUDGET) < 8 * MB, sidecar.metrics.snapshot)
+        with holding(servers["c"], 24 * MB):
+            # Of an equal share the others keep half.
+            wait_until(lambda: planned()["b"] == 8 * MB, sidecar.metrics.snapshot)
+            wait_until(lambda: sidecar._store.now.room, sidecar.metrics.snapshot)
+            kept = planned()
+            follow(servers["b"], outside)
+            wait_until(lambda: planned()["b"] < 4 * MB, lambda: (planned(), kept))
+            assert planned()["a"] > kept["a"]
+            assert planned()["c"] >= kept["c"]
+
+            def made() -> dict[str, int]:
+                room = sidecar._store.now.room
+                return room.made_bytes if room else {}
+
+            # Told just after the sizes are set.
+            wait_until(lambda: made() == planned(), lambda: (made(), planned()))
+            room = sidecar._store.now.room
+            assert room is not None
+            # What b gave now is not given back to it with the room.
+            assert room.before_bytes["b"] - planned()["b"] <= BUDGET // 2 - kept["b"]
+            assert sum(room.before_bytes.values()) <= BUDGET
+        wait_until(lambda: planned()["a"] > 36 * MB, lambda: (planned(), kept))
+
+
 def test_a_replica_below_its_minimum_gives_nothing_back_again_and_again(
     write_node: WriteNode, start_server: StartServer
 ) -> None:

@@ -148,6 +148,14 @@ def test_who_plans_while_the_budget_falls_tries_again(make_node: MakeNode) -> No
     assert node.actuator.targets() == before
 
 
+def test_what_is_shared_meanwhile_stays_shared_when_room_is_given_back() -> None:
+    made = RoomMade({"a": 16, "b": 16, "c": 16}, {"a": 12, "b": 12, "c": 24}, {}, {"c": 20})
+    shifted = made.shifted({"a": 20, "b": 4, "c": 24})
+    assert shifted.before_bytes == {"a": 24, "b": 8, "c": 16}
+    assert shifted.made_bytes == {"a": 20, "b": 4, "c": 24}
+    assert shifted.needed_bytes == made.needed_bytes
+
+
 def test_it_is_on_file(tmp_path: Path) -> None:
     made = RoomMade({"a": 16, "b": 16}, {"a": 30, "b": 2}, {"a": 30})
     store = StateStore(tmp_path / "state.json")
