@@ -74,6 +74,8 @@ class EvictionYield:
             self._learned = None
         if last is None or last.run_id != reading.run_id or not reading.maxmemory_bytes:
             self._before = None
+        elif reading.ignores_maxmemory or last.role != reading.role:
+            self._before = None  # a primary drops its replicas' keys, whatever their limits
         elif reading.maxmemory_bytes < (last.maxmemory_bytes or last.counted_bytes):
             self._before, self._portion_at_seconds = self._before or last, now_seconds
         elif (

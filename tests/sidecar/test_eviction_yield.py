@@ -73,3 +73,25 @@ def test_it_is_forgotten_after_a_restart_a_while_or_where_it_was_freed(
     now = _reading(KEYS - 600, 20 * MB)
     assert taught.learn(now).unyielding_bytes > 0
     assert not taught.learn(replace(now, **change)).unyielding_bytes  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ignores", ["yes", "no"])
+def test_what_the_primary_drops_of_a_replica_teaches_nothing(ignores: str) -> None:
+    """Its keys go by no limit of its own: while it is shrunk, and what came before it was one."""
+    learns = EvictionYield("a", Metrics())
+    config = {"replica-ignore-maxmemory": ignores}
+
+    def read(keys: int, role: str) -> int:
+        now = replace(_reading(keys, 20 * MB), role=role, config=config)
+        return learns.learn(now).unyielding_bytes
+
+    assert not read(KEYS, "master")
+    assert not read(KEYS - 600, "slave")
+    assert bool(read(KEYS - 1200, "slave")) == (ignores == "no")
+
+
+def test_what_a_replica_lost_teaches_nothing_when_it_is_promoted() -> None:
+    learns = EvictionYield("a", Metrics())
+    for keys, role in ((KEYS, "slave"), (KEYS - 100, "slave"), (KEYS - 600, "master")):
+        assert not learns.learn(replace(_reading(keys, 20 * MB), role=role)).unyielding_bytes
+    assert learns.learn(_reading(KEYS - 1400, 20 * MB)).unyielding_bytes
