@@ -13,6 +13,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import (
     bounded_claims,
     fitted_sizes,
+    too_large,
     unmovable_bytes,
     with_minima_that_fit,
 )
@@ -206,8 +207,7 @@ class Enforcement:
             if not can_shrink(reading, name, state.own_bytes, max(goals.get(name, 0), found[name]))
             or state.control.holds(name, reading.maxmemory_bytes)
         }
-        budget_bytes = self._actuator.budget.bytes
-        servers = with_minima_that_fit(self.config.servers, budget_bytes)
+        servers = with_minima_that_fit(self.config.servers, budget_bytes := self.budget_bytes)
         # One that does not evict and has no limit counts with an equal share, or with more that it
         # uses or that is planned, and gets none.
         share_bytes = budget_bytes // len(servers)
@@ -216,11 +216,14 @@ class Enforcement:
             for name in fixed
         }
         counted = found | bounded_claims(servers, limits, budget_bytes)
+        planned = state.targets_bytes if state.control.engaged else {}
+        slips = too_large(found, planned, fixed, budget_bytes)
+        self._actuator.contest({name: found[name] for name in slips})
         begun = partial(
             sizes_to_begin_with,
             servers,
-            counted,
-            before_room or (state.targets_bytes if state.control.engaged else {}),
+            counted | slips,
+            before_room or planned,
             fixed,
             budget_bytes,
             interrupted=state.control.engaged and (bool(before_room) or not state.settled),

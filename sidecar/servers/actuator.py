@@ -83,22 +83,19 @@ class Actuator:
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
-        self._store = store
-        self._metrics = metrics
+        self._store, self._metrics = store, metrics
         self._lock = threading.RLock()
         self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
         self._stop = self._thread.stopping
-        self.looks_on = False
-        self.at_seconds = time.time()
+        self.looks_on, self.at_seconds = False, time.time()
         self.readings: dict[str, ServerReading] = {}
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
         self.fitted: deque[tuple[Sizes, Sizes]] = deque(maxlen=100)
-        self._convergence = Convergence(store)
-        self.pace, self.guard = Pace(), ShrinkGuard(metrics)
+        self._convergence, self.pace, self.guard = Convergence(store), Pace(), ShrinkGuard(metrics)
 
     def start(self) -> None:  # begin to step
         self._thread.start()
@@ -113,7 +110,10 @@ class Actuator:
             self.set_targets(targets_bytes, purpose, asked)
             self.intermediate_sizes.begin(sizes_bytes)
             self.looks_on = False
-        self._thread.wake()
+
+    def contest(self, sizes_bytes: Sizes) -> None:  # what they have is to be put back
+        for name, size_bytes in sizes_bytes.items():
+            self._watches[name].contest(size_bytes)
 
     def watch(self) -> None:
         """From now on set nothing, whatever is planned."""

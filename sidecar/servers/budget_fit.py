@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
@@ -78,6 +78,25 @@ def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> in
     it is without regard to resident memory; an equal share of what there is now in any case."""
     others_bytes = (servers - 1) * ceiling_bytes // (2 * max(1, servers))
     return max(budget_bytes // max(1, servers), budget_bytes - others_bytes)
+
+
+def too_large(
+    found_bytes: Mapping[str, int],
+    planned_bytes: Mapping[str, int],
+    fixed: Collection[str],
+    budget_bytes: int,
+) -> dict[str, int]:
+    """Where the sizes that are found exceed the budget, what counts of each that leaves the others
+    less than half of an equal share: what is planned, or that. It may be a slip by hand, which
+    nobody saw, and is no reason to empty the others. ``fixed``: those that keep theirs."""
+    most_bytes = most_needed_bytes(len(found_bytes), budget_bytes, budget_bytes)
+    if sum(found_bytes.values()) <= budget_bytes:
+        return {}
+    return {
+        name: min(most_bytes, planned_bytes.get(name, most_bytes))
+        for name, size in found_bytes.items()
+        if size > most_bytes and name not in fixed
+    }
 
 
 def with_minima_that_fit(servers: Sequence[ServerConfig], budget_bytes: int) -> list[ServerConfig]:

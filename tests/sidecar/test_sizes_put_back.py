@@ -229,3 +229,45 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
             sidecar.metrics.snapshot,
         )
     assert all(server.client.dbsize() == KEYS for server in servers.values())
+
+
+@pytest.mark.parametrize("when", ["while it ran", "while it was down", "before the first start"])
+@pytest.mark.parametrize("by_hand", ["900gb", "48mb"])
+def test_a_figure_that_makes_no_sense_and_cannot_be_put_back_leaves_each_half_of_an_equal_share(
+    write_node: WriteNode, start_server: StartServer, when: str, by_hand: str
+) -> None:
+    servers = {name: start_server("16mb") for name in "abc"}
+    for server in servers.values():
+        fill(server, 6)
+        server.client.execute_command(
+            "ACL", "SETUSER", "spreds", "on", "nopass", "~*", "&*", "+@all"
+        )
+    path = write_node(
+        servers,
+        memory='rss_wait = "0s"',
+        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
+        server_keys='username = "spreds"',
+    )
+
+    def slip() -> None:
+        servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "-config|set")
+        servers["a"].client.config_set("maxmemory", by_hand)
+
+    if when == "while it was down":
+        with sidecar_in_thread(path) as sidecar:
+            wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+    if when != "while it ran":
+        slip()
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        if when == "while it ran":
+            slip()
+        wait_until(
+            lambda: "cannot be put back while it refuses" in " ".join(sidecar.status()["problems"]),
+            sidecar.metrics.snapshot,
+        )
+        cycles = sidecar.cycles
+        wait_until(lambda: sidecar.cycles >= cycles + 2, sidecar.metrics.snapshot)
+        sizes = settled_sizes(servers)
+        assert min(sizes["b"], sizes["c"]) >= (8 if when == "before the first start" else 16) * MB
+    assert all(server.client.dbsize() == 6 * 1024 for server in servers.values())
