@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +11,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.node import load_config
+import pytest
+
+from sidecar import observation_cycle
 from sidecar.daemon import Sidecar
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -20,10 +21,13 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
 from tests.sidecar.signed_cloud import SignedCloud
+from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer, free_port
 
 MB = 1 << 20
 EVENT = "the S3 event of the plan"
+# Of both servers together; by so many both curves are known.
+SAMPLES = 20_000
 
 
 @dataclass
@@ -112,21 +116,20 @@ def waiting_sidecar(cloud: SignedCloud, folder: Path) -> Iterator[WaitingSidecar
     """Runs one with its servers, in a thread."""
     port = free_port()
     settings: dict[str, object] = {"maxmemory": "16mb", "maxmemory-policy": "allkeys-lru"}
-    with LocalServer(settings) as first, LocalServer(settings) as second:
+    with (
+        LocalServer(settings) as first,
+        LocalServer(settings) as second,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         servers = [first, second]
-        sidecar = Sidecar(load_config(_write(folder, cloud, port, servers)))
-        thread = threading.Thread(target=sidecar.run)
-        thread.start()
-        try:
-            observation = _first_observation(sidecar, thread, servers)
-            plan = _answer(observation)
+        # Samples end the first cycle, at once: no time does, in which a slow machine reads little.
+        patch.setattr(observation_cycle, "STEPS_A_CYCLE", 7200)
+        with sidecar_in_thread(_write(folder, cloud, port, servers)) as sidecar:
+            plan = _answer(_first_observation(sidecar, servers))
             key = plan_key("n1", plan.cycle)
             made = WaitingSidecar(sidecar, cloud, servers, port, plan, key)
             made.put(plan)
             yield made
-        finally:
-            sidecar.stop()
-            thread.join()
 
 
 def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServer]) -> Path:
@@ -140,7 +143,7 @@ def _write(folder: Path, cloud: SignedCloud, port: int, servers: list[LocalServe
     path.write_text(
         f'node = "n1"\nmode = "apply"\n[memory]\nbudget = "32mb"\n'
         f'[sampling]\nendpoint = "ipc://{folder}/samples"\nrate = 1\n'
-        f'[cycle]\nsamples = 100000000\nmaximum_age = "6s"\n{cloud.controller(delivery)}{tables}'
+        f'[cycle]\nsamples = {SAMPLES}\nmaximum_age = "1h"\n{cloud.controller(delivery)}{tables}'
     )
     return path
 
@@ -150,17 +153,20 @@ def _may_move(server: ServerObservation) -> bool:
     return server.keep_reason is None and server.curve_error_ratio <= most_error
 
 
-def _first_observation(
-    sidecar: Sidecar, thread: threading.Thread, servers: list[LocalServer]
-) -> Observation:
-    """Some load for a whole cycle: in its last steps no key is new, so both curves are known."""
-    while thread.is_alive():
+def _first_observation(sidecar: Sidecar, servers: list[LocalServer]) -> Observation:
+    """Some load, until enough is sampled: in its last steps no key is new, so both curves are known
+    however slow the machine is. There is no second one before the plan of the first."""
+    keys = [f"key{key}" for key in range(300)]
+
+    def is_made() -> bool:
         for server in servers:
-            for key in range(300):
-                if server.client.get(f"key{key}") is None:
-                    server.client.set(f"key{key}", b"x" * 100)
-        # On a slow machine the first one may know too little to move anybody.
-        found = sidecar.last_observation
-        if found is not None and all(_may_move(server) for server in found.servers):
-            return found
-    raise AssertionError("the sidecar ended")
+            found = zip(keys, server.client.mget(keys), strict=True)
+            if missed := {key: b"x" * 100 for key, value in found if value is None}:
+                server.client.mset(missed)
+        return sidecar.last_observation is not None
+
+    wait_until(is_made, sidecar.metrics.snapshot)
+    observation = sidecar.last_observation
+    assert observation is not None
+    assert all(_may_move(server) for server in observation.servers), observation.servers
+    return observation
