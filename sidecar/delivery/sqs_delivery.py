@@ -85,6 +85,9 @@ class SqsDelivery:
             self._expecting.clear()
             if self._stop.is_set():
                 return
+            self._next_look_seconds = None
+            if not self._is_draining and self._has_come():
+                continue  # the poll that was under way when it was expected has brought it
             try:
                 if not self._poll():
                     self._is_draining = False
@@ -106,11 +109,15 @@ class SqsDelivery:
             self._stop.wait(pause_seconds)
             pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
 
+    def _has_come(self) -> bool:
+        """Whether there is nothing to ask for."""
+        return self._expected is None or self._inbox.has_taken(self._expected[0])
+
     def _seconds_to_next_look(self) -> float | None:
         """``None``: not before somebody expects a plan."""
         if self._is_draining:
             return 0.0
-        if self._expected is None or self._inbox.has_taken(self._expected[0]):
+        if self._expected is None or self._has_come():
             return None
         waited_seconds = time.monotonic() - self._expected[1]
         if waited_seconds < self._expect_seconds:

@@ -180,6 +180,24 @@ def test_one_receive_brings_the_plan_that_is_expected(queue: RealQueue) -> None:
     assert queue.polls == before + 1
 
 
+def test_a_plan_that_a_poll_from_before_brings_is_not_asked_for_again(
+    queue: RealQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = queue.receive_message
+
+    def first(**parameters: Any) -> Any:
+        monkeypatch.setattr(queue, "receive_message", receive)
+        queue.expect(NEW)
+        queue.send("new")
+        return receive(**parameters)
+
+    monkeypatch.setattr(queue, "receive_message", first)
+    queue.delivery.start()
+    queue.until_idle()
+    assert queue.receiving.moves == [NEW]
+    assert queue.polls == 1
+
+
 def test_an_older_plan_does_not_end_the_wait(queue: RealQueue) -> None:
     queue.delivery.start()
     queue.until_idle()
