@@ -7,6 +7,7 @@ from typing import NamedTuple
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import gain_words, reason_words
+from solver_lambda.planning.bare_need import bare_need
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
@@ -14,6 +15,7 @@ from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import (
     attainable_minima,
+    changed_lately_seconds,
     is_little_known,
     listed,
     may_not_shrink,
@@ -78,11 +80,11 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         return Decision("keep", _best_found(found, observation), in_force)
     if found.sizes != in_force:
         if must := must_move(observation):
-            return Decision("apply", must, found.sizes)
-        for server in observation.servers:
-            if bound := _nearer_to_bound(server, found, observation):
-                words = f"{bound.code}: {server.name} comes nearer to its bound"
-                return Decision("apply", words, found.sizes)
+            only_bounds = must.startswith("bounds:")
+            sizes = _with_what_is_worth_it(found, observation) if only_bounds else found.sizes
+            return Decision("apply", must, sizes)
+        if words := _nearer_to_bounds(found, observation, in_force):
+            return Decision("apply", words, found.sizes)
     if not any(shares(observation.servers).values()):
         return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
     least = observation.planning.minimum_gain_ratio + observation.chance_ratio
@@ -110,6 +112,22 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         f"step_limit: {the_way}, but a step towards it gains nothing and costs much{limit}",
         in_force,
     )
+
+
+def _with_what_is_worth_it(found: FoundSplit, observation: Observation) -> Sizes:
+    """What bounds of memory need, or the split that was found: that is judged by what it gains
+    beyond the need, and what was changed lately gives nothing else.
+
+    Otherwise a bound that moved by a little would make the whole split anew, by chance."""
+    need = bare_need(observation)
+    if any(
+        found.sizes[server.name] != need[server.name]
+        for server in observation.servers
+        if changed_lately_seconds(server, observation) is not None
+    ):
+        return need
+    is_worth = gain_of(observation, found.sizes, instead_of=need).is_worth(observation)
+    return found.sizes if is_worth or _nearer_to_bounds(found, observation, need) else need
 
 
 def _is_there(sizes: Sizes, observation: Observation) -> bool:
@@ -180,14 +198,23 @@ def must_move(observation: Observation) -> str | None:
     return None
 
 
+def _nearer_to_bounds(found: FoundSplit, observation: Observation, instead_of: Sizes) -> str | None:
+    """Which server the split brings nearer to a bound than other sizes would, for people."""
+    for server in observation.servers:
+        if bound := _nearer_to_bound(server, found, observation, instead_of):
+            return f"{bound.code}: {server.name} comes nearer to its bound"
+    return None
+
+
 def _nearer_to_bound(
-    server: ServerObservation, found: FoundSplit, observation: Observation
+    server: ServerObservation, found: FoundSplit, observation: Observation, instead_of: Sizes
 ) -> Bound | None:
     """The bound to which its memory brings a server nearer, in the end by enough, if any."""
     if server.name not in found.reserved.sizes_bytes:
         return None
     least = observation.planning.minimum_gain_ratio
-    sizes = [size_in_force(server), found.sizes[server.name], found.wanted[server.name]]
+    first = instead_of[server.name] or size_in_force(server)
+    sizes = [first, found.sizes[server.name], found.wanted[server.name]]
     for bound in bounds_of(server):
         before, after, in_the_end = bound.amounts(sizes).tolist()
         if (server.name, bound.code) in found.reserved.unmet:
@@ -197,15 +224,18 @@ def _nearer_to_bound(
     return None
 
 
-def gain_of(observation: Observation, sizes: Sizes) -> Gain:
+def gain_of(observation: Observation, sizes: Sizes, *, instead_of: Sizes | None = None) -> Gain:
+    """By ``sizes``, against other ones that there would be: by default those in force."""
+    instead_of = instead_of or observation.in_force_bytes
     share = shares(observation.servers)
     horizon_seconds = observation.planning.horizon_seconds
     parts = []
     for server in observation.servers:
         eat = EffectiveAccessTime.of(server)
         part, size = share[server.name], sizes[server.name] or size_in_force(server)
-        moving = float(moving_seconds(server, size, horizon_seconds))
-        times = float(eat.seconds(size_in_force(server))), float(eat.seconds(size)), moving
+        first = instead_of[server.name] or size_in_force(server)
+        moving = moving_seconds(server, [first, size], horizon_seconds).tolist()
+        times = float(eat.seconds(first)), float(eat.seconds(size)), moving[1] - moving[0]
         parts.append([part * seconds for seconds in times])
     before, after, moving = (sum(column) for column in zip(*parts, strict=True))
     concerned_before, concerned_seconds = before, before - after - moving

@@ -176,14 +176,20 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
     return SizeRange(low, high, reason)
 
 
+def changed_lately_seconds(server: ServerObservation, observation: Observation) -> float | None:
+    """How long ago it was changed, in seconds; ``None``: not within ``dwell_seconds``."""
+    if server.changed_at_seconds is None:
+        return None
+    ago = observation.made_at_seconds - server.changed_at_seconds
+    # A change that is still to come was noted by another clock.
+    return ago if 0 <= ago < observation.planning.dwell_seconds else None
+
+
 def _range_now(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
     lasting = _lasting_range(server, observation, low)
     size, planning = server.maxmemory_bytes, observation.planning
-    if lasting.is_fixed or not size or server.changed_at_seconds is None:
-        return lasting
-    ago = observation.made_at_seconds - server.changed_at_seconds
-    # A change that is still to come was noted by another clock.
-    if not 0 <= ago < planning.dwell_seconds:
+    ago = changed_lately_seconds(server, observation)
+    if lasting.is_fixed or not size or ago is None:
         return lasting
     within = lasting.nearest_bytes(size)
     return SizeRange(
