@@ -219,8 +219,9 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
                     sidecar.order(Order(what, "ann", plan=read - 1))
             said = sidecar.order(Order("apply", "ann", "it looks right", plan=read))
         assert "s0 12 MiB -> " in said
-        wait_for(lambda: sizes(servers)["s0"] < 12 * MB < sizes(servers)["s1"], sidecar)
+        wait_for(lambda: sizes(servers)["s0"] < 12 * MB and arrived(sidecar), sidecar)
         applied = sizes(servers)
+        assert applied["s1"] > 12 * MB
         wait_for_two_cycles(sidecar)
         status = sidecar.status()
         assert (status["mode"], status["sets_sizes"]) == ("recommend", True)

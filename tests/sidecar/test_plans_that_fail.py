@@ -83,8 +83,8 @@ def test_a_plan_by_a_curve_that_was_tampered_with_is_taken_back_within_one_windo
         tampering.armed = True
         wait_for(lambda: not tampering.armed and sizes(servers)["s1"] < 10 * MB, sidecar)
         wait_for(lambda: sidecar.metrics.value("plans_checked", verdict="rolled_back"), sidecar)
-        wait_for(lambda: sizes(servers)["s1"] > 15 * MB, sidecar)
         assert sidecar.cycles <= taken + 3
+        wait_for(lambda: sizes(servers)["s1"] > 15 * MB and sidecar._actuator.settled, sidecar)
         status = sidecar.status()
         assert status["last_check"]["verdict"] == "rolled_back"
         # Only one has lost by it: it waits, and it got back what the other one had got.
