@@ -38,6 +38,7 @@ from tests.sidecar.monitored_load import STATS
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.test_roles_change import follow
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
+from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 MIB = 1 << 20
@@ -91,6 +92,10 @@ def test_each_problem_has_its_remedy(
     replica.client.replicaof("127.0.0.1", 1)
     follows = start_server("1mb")
     follow(follows, good)
+    wait_until(
+        lambda: "slave0" in good.client.info("replication"),
+        lambda: follows.client.info("replication"),
+    )
     urls = {
         "good": good.url,
         "again": f"{good.url}?db=1",
