@@ -61,12 +61,12 @@ def hear(target: Target, name: str, otherwise: str = "samples do not come") -> N
         target.servers[name].client.mget([f"key:{number}" for number in range(200)])
         return _received(target) > before + 200
 
-    target.until(heard, otherwise, 15)
+    target.until(heard, otherwise)
 
 
 def _settle(target: Target) -> None:
     """Until all is here that the servers have sent."""
-    target.until(lambda: _received(target) == _made(target), "samples are missing", 15)
+    target.until(lambda: _received(target) == _made(target), "samples are missing")
 
 
 def _forge(target: Target, endpoint: str, name: str, secret: bytes, seconds: float) -> int:
@@ -267,7 +267,7 @@ def _link_in_its_place() -> None:
         (target.folder / "samples").symlink_to(others)
         target.start(ready=False)
         assert target.process is not None
-        target.until(lambda: "is not a socket" in target.log_text(), "no word of the link", 10)
+        target.until(lambda: "is not a socket" in target.log_text(), "no word of the link")
         must((target.folder / "samples").is_symlink(), "the link was removed")
         must(others.is_socket(), "what it shows at was removed")
 
