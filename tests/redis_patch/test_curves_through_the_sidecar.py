@@ -27,7 +27,7 @@ REQUESTS_PER_SECOND = 10_000
 OBJECT_BYTES = 500
 SIZE_BYTES = 5 << 20
 DATABASES = (0, 1)
-TOLERANCE = 0.03
+TOLERANCE = 0.02
 """Redis does not evict exactly what was used least recently, and 8,192 objects are a sample."""
 
 NODE = """
@@ -67,13 +67,13 @@ def load_in_both_databases(url: str, keys: list[int]) -> float:
 
 
 def observed(sidecar: Sidecar, client: redis.Redis) -> ServerObservation:
-    """The server in an observation that knows all that has happened until now."""
+    """The server in the first observation, which knows all that has happened until now."""
     now = time.time()
 
     def is_newer() -> bool:
         client.get("key:0")  # a sample makes an observation due
         seen = sidecar.last_observation
-        return seen is not None and seen.made_at_seconds - seen.window_seconds > now
+        return seen is not None and seen.made_at_seconds > now
 
     wait_until(is_newer, sidecar.metrics.snapshot)
     assert sidecar.last_observation
@@ -88,8 +88,6 @@ def keys() -> np.ndarray:
 def test_a_curve_holds_at_twice_the_size(
     kind: ServerKind, keys: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The load is an hour's, so to speak, and the observation is not waited for.
-    monkeypatch.setattr("sidecar.observation_cycle.STEPS_A_CYCLE", 7200)
     settings: dict[str, object] = {
         **kind.settings(),
         "maxmemory": SIZE_BYTES,
@@ -113,6 +111,10 @@ def test_a_curve_holds_at_twice_the_size(
                 lambda: client.info("spreds").get("spreds_on"), lambda: client.info("spreds")
             )
             measured = load_in_both_databases(server.url, keys.tolist())
+            # The load is an hour's, so to speak, and the observation is not waited for. Nor is one
+            # made before: what came earlier would count less, the less the slower the machine is.
+            assert sidecar.last_observation is None
+            monkeypatch.setattr("sidecar.observation_cycle.STEPS_A_CYCLE", 7200)
             cache = observed(sidecar, client)
         objects = sum(database["keys"] for database in client.info("keyspace").values())
         assert client.info("stats")["evicted_keys"] > objects  # it was full
