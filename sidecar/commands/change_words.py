@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,9 +10,6 @@ from sidecar.commands.printing import size_or
 from sidecar.commands.status_words import is_on_its_way
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
-
-_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
-_ONLY = "the last plan alone, which counts from the size that was planned before it: "
 
 
 def last_change(
@@ -32,7 +28,7 @@ def last_change(
         text = f"It has had this size since {at}, when it went {way}"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
-    found = [f"{text}: {of_which_change(words, change['from_bytes'], change['to_bytes'])}."]
+    found = [f"{text}: {words}."]
     history = list(history)
     if counts := _what_counted_anew(history, change["at_seconds"]):
         found.append(f"Before that, what counts had become another: {counts}.")
@@ -56,18 +52,6 @@ def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) 
         elif entry["kind"] == "yardstick":
             found = str(entry.get("words", "")).rstrip(".")
     return found
-
-
-def of_which_change(words: str, from_bytes: int | None, to_bytes: int | None) -> str:
-    """A reason, and whose it is where it begins with another amount than that between the sizes
-    that there were: a plan counts from the one before it, which perhaps was never reached, and its
-    milliseconds are of that amount only."""
-    amount = _HOW_MUCH.match(words)
-    if amount is None or not from_bytes or not to_bytes:
-        return words
-    change = to_bytes - from_bytes
-    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
-    return words if amount[0] == much else f"{_ONLY}{words}"
 
 
 def _others(entry: Mapping[str, Any], name: str) -> str:

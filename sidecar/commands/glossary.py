@@ -29,7 +29,8 @@ WORDS = {
     "pause": "no size is set, whatever happens, until its end or `spreds resume`",
     "outcome": "of a plan: what was measured after it, against what the sizes before would have "
     "brought and what it predicted",
-    "plan": "a size for each server, with a reason for each, that answers one observation; its number is that of the cycle",
+    "plan": "a size for each server, with a reason for each, that answers one observation; its "
+    "number is that of the cycle",
     "policy": "which keys a full server evicts (maxmemory-policy); with noeviction it evicts none, "
     "so its size is never changed",
     "predicted": "what the curves say; the outcome says afterwards how far that was right",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Container
 from dataclasses import asdict
@@ -20,6 +21,8 @@ from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
@@ -28,6 +31,8 @@ _MOST_CURVE_POINTS = 200
 # Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
 _NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
 _MOST_ERROR_RATIO = 0.5
+_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
+_ONLY = "the last plan alone, which counts from the size that was planned before it: "
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -190,7 +195,23 @@ def _keep_reason(
 
 
 def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
-    return asdict(change) if (change := state.last_changes.get(name)) else None
+    if (change := state.last_changes.get(name)) is None:
+        return None
+    words = of_which_change(change.words, change.from_bytes, change.to_bytes)
+    return {**asdict(change), "words": words}
+
+
+def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
+    """A reason, and whose it is where it begins with another amount than that between the sizes
+    that there were: a plan counts from the one before it, which perhaps was never reached, and its
+    milliseconds are of that amount only."""
+    words = reason_words(reason)
+    amount = _HOW_MUCH.match(words)
+    if amount is None or not from_bytes or not to_bytes:
+        return reason
+    change = to_bytes - from_bytes
+    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
+    return reason if amount[0] == much else f"{_ONLY}{words}"
 
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:

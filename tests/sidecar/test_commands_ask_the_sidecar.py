@@ -18,7 +18,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.change_words import _what_counted_anew, of_which_change
+from sidecar.commands.change_words import _what_counted_anew
 from sidecar.commands.explain_words import (
     apart_words,
     last_plan_sentences,
@@ -35,6 +35,7 @@ from sidecar.control.client import (
 )
 from sidecar.control.history import History
 from sidecar.control.order import Order
+from sidecar.control.server_status import of_which_change
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
 from tests.sidecar.example_sidecar import (
@@ -646,12 +647,13 @@ def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> N
     words = "128 KiB less cost it 0.02079 ms (1 ms to 1.021 ms), which others more than save"
     have, step = 13 << 20, 128 << 10
     assert of_which_change(words, have, have - step) == words
+    assert of_which_change(f"shrinks: {words}", have, have - step) == f"shrinks: {words}"
     # On its way, by several plans: 128 KiB are the last one's.
     for change in (-step - 1024, step, -8 * step):
-        said = of_which_change(words, have, have + change)
+        said = of_which_change(f"shrinks: {words}", have, have + change)
         assert said.startswith("the last plan alone, ")
         assert said.endswith(f": {words}")
-    assert of_which_change(words, None, have) == words
+    assert of_which_change(words, 0, have) == words
     assert of_which_change("given back", have, have - step) == "given back"
 
 
