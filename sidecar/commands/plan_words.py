@@ -165,7 +165,9 @@ def _gap_words(gap: float, knows_little: bool) -> str:
     if gap >= 1:
         return "how far it is from the best sizes is not proven"
     proven = f"no sizes that its rules allow are better by more than {gap:.2%}"
-    return f"by what is known so far, {proven}" if knows_little else f"{proven}, which is proven"
+    if knows_little:
+        return f"by what is known so far, {proven}"
+    return f"{proven}, which its planner has proven"
 
 
 def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:

@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from sidecar.base.log_setup import ROUTINE
 from sidecar.base.metrics import Metrics, reason_code
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
 from sidecar.control.order import OrderRefusedError
+from sidecar.control.plan_entry import decision_words, entry_details, log_decision, sizes_words
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
+from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.servers.shrink_guard import Asked
@@ -23,7 +23,6 @@ from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words
 from solver_lambda.planning.decision import must_move
 
@@ -96,6 +95,7 @@ class PlanApplication:
             plan = AdaptationPlan.loads(document, source)
             self._check(plan)
             asked = self._seen_for(plan)
+            plan = with_own_figures(plan, asked)
             if plan.decision == "apply":  # it may take a while, so without the lock
                 check_harm(_sizes(plan), asked)
             with self._lock:
@@ -179,7 +179,7 @@ class PlanApplication:
                 raise OrderRefusedError(f"the plan cannot be carried out: {error}") from error
             self.not_carried_out_because = self.overtaken_by = None
             self._note(plan, None)
-            return f"carrying out plan {plan.cycle}: {_sizes_words(plan)}"
+            return f"carrying out plan {plan.cycle}: {sizes_words(plan)}"
 
     def _take(self, plan: AdaptationPlan, asked: Observation) -> bool:
         """It passed every check. Raises PlanRefusedError: it does not fit what is now."""
@@ -228,73 +228,10 @@ class PlanApplication:
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None
-        details = _details(plan, carried_out, self.last_gain)
-        self._history.add("plan", _decision_words(plan, objection, self.last_gain), **details)
-        _log_decision(plan, objection, self.last_gain)
+        details = entry_details(plan, carried_out, self.last_gain)
+        self._history.add("plan", decision_words(plan, objection, self.last_gain), **details)
+        log_decision(plan, objection, self.last_gain)
 
 
 def _sizes(plan: AdaptationPlan) -> dict[str, int]:
     return {server.name: server.maxmemory_bytes for server in plan.servers}
-
-
-def _details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[str, Any]:
-    return {
-        "cycle": plan.cycle,
-        "decision": plan.decision,
-        "carried_out": carried_out,
-        "reason": plan.reason,
-        "predicted_gain_ratio": gain.ratio,
-        "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
-        "mean_access_time_seconds": plan.mean_access_time_seconds,
-        "sizes_before_bytes": {s.name: s.maxmemory_before_bytes for s in plan.servers},
-        "sizes_bytes": {s.name: s.maxmemory_bytes for s in plan.servers},
-        # Of those that stay it is the plan's own.
-        "reasons": {
-            s.name: s.reason for s in plan.servers if s.maxmemory_bytes != s.maxmemory_before_bytes
-        },
-    }
-
-
-def _decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
-    if plan.decision == "keep":
-        return f"plan {plan.cycle} keeps all sizes: {_why(plan, gain)}"
-    verb = "moves memory" if objection is None else f"would move memory ({objection})"
-    return f"plan {plan.cycle} {verb}: {_why(plan, gain)}"
-
-
-def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
-    """The reason, what it gains if that does not stand in it, and how little is known. A plan to go
-    back is made because promises were not kept, and not every planner predicts."""
-    words = [reason_words(plan.reason)]
-    moves = plan.decision == "apply" and not plan.reason.startswith("back:")
-    if moves and gain.words is not None and gain.words not in words[0]:
-        words.append(gain.words)
-    return "; ".join([*words, gain.known] if gain.known else words)
-
-
-def _sizes_words(plan: AdaptationPlan) -> str:
-    return ", ".join(
-        f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
-        f"{format_size(server.maxmemory_bytes)}"
-        for server in plan.servers
-        if server.maxmemory_bytes != server.maxmemory_before_bytes
-    )
-
-
-def _log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> None:
-    """In short: each server's reason is in the history, and in the plan's document."""
-    if plan.decision == "keep":
-        known = f"; {gain.known}" if gain.known else ""
-        log.info("plan: cycle %d, keep, %s%s", plan.cycle, plan.reason, known, extra=ROUTINE)
-        return
-    log.info(
-        "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s: %s: %s",
-        plan.cycle,
-        plan.decision if objection is None else f"recommended only, as {objection}",
-        plan.method,
-        100 * plan.optimality_gap,
-        plan.reason.partition(":")[0],
-        _why(plan, gain),
-        _sizes_words(plan),
-        extra=None if objection is None else ROUTINE,
-    )

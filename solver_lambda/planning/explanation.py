@@ -67,23 +67,14 @@ def explain_server(
     server: ServerObservation, size_bytes: int, share: float, circumstances: PlanContext
 ) -> ServerPlan:
     """The part of the plan for one server; ``share`` is its part in the node's mean access time."""
-    eat = EffectiveAccessTime.of(server)
-    before_bytes = size_in_force(server)
-    after_bytes = size_bytes or before_bytes
-    before, after, one_more = (
-        float(seconds)
-        for seconds in eat.seconds([before_bytes, after_bytes, after_bytes + MEBIBYTE])
-    )
-    ratios = 1.0 - server.curve.miss_ratio([before_bytes, after_bytes])
+    eat, figures = EffectiveAccessTime.of(server), server_figures(server, size_bytes, share)
+    before, after = figures["eat_before_seconds"], figures["eat_seconds"]
+    after_bytes = size_bytes or size_in_force(server)
     return ServerPlan(
         name=server.name,
         maxmemory_before_bytes=server.maxmemory_bytes,
         maxmemory_bytes=size_bytes,
-        hit_ratio_before=float(ratios[0]),
-        hit_ratio=float(ratios[1]),
-        eat_before_seconds=before,
-        eat_seconds=after,
-        marginal_gain_seconds_per_mebibyte=share * (after - one_more),
+        **figures,
         reason=_reason(server, size_bytes, before, after, circumstances)
         + "".join(_bound_note(bound, after_bytes, circumstances) for bound in bounds_of(server))
         + _minimum_note(server, circumstances)
@@ -91,6 +82,23 @@ def explain_server(
         settings_version=server.settings_version,
         **(_demand(server, eat) if circumstances.tells_demand else {}),
     )
+
+
+def server_figures(server: ServerObservation, size_bytes: int, share: float) -> dict[str, Any]:
+    """What a size means for a server by its curve, by the names that a plan has for it."""
+    eat = EffectiveAccessTime.of(server)
+    before_bytes = size_in_force(server)
+    after_bytes = size_bytes or before_bytes
+    sizes = [before_bytes, after_bytes, after_bytes + MEBIBYTE]
+    before, after, one_more = (float(seconds) for seconds in eat.seconds(sizes))
+    ratios = 1.0 - server.curve.miss_ratio(sizes[:2])
+    return {
+        "hit_ratio_before": float(ratios[0]),
+        "hit_ratio": float(ratios[1]),
+        "eat_before_seconds": before,
+        "eat_seconds": after,
+        "marginal_gain_seconds_per_mebibyte": share * (after - one_more),
+    }
 
 
 def _demand(server: ServerObservation, eat: EffectiveAccessTime) -> dict[str, Any]:

@@ -310,7 +310,7 @@ def test_plan_is_a_table_with_reasons(
         "jobs: its maxmemory-policy is noeviction",
         "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
         "moving",
-        "which is proven",
+        "which its planner has proven",
         f"to carry it out: spreds apply {path} {CYCLE}",
     ):
         assert words in text
@@ -320,7 +320,7 @@ def test_plan_is_a_table_with_reasons(
     for command in ("plan", "explain"):
         assert known in printed(command)
     assert "by what is known so far, no sizes that its rules allow" in printed("plan")
-    assert "which is proven" not in printed("plan")
+    assert "which its planner has proven" not in printed("plan")
     assert f"cost of moving counted; {known}" in printed("status", code=1)
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")

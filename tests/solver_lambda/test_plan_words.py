@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from sidecar.control.plan_application import _log_decision
+from sidecar.control.plan_entry import log_decision
 from sidecar.plans.plan_gain import PlanGain
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
@@ -197,7 +197,7 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
     plan = make_plan(observation, now_seconds=1e6)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        _log_decision(plan, None, PlanGain.of(plan, observation))
+        log_decision(plan, None, PlanGain.of(plan, observation))
     claim = re.search(r"([\d.]+)% (more|less) with the cost of moving counted", caplog.text)
     if plan.decision == "keep" or plan.reason.startswith("back:"):
         assert claim is None
