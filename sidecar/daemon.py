@@ -105,7 +105,7 @@ class Sidecar:
         self._manual_resizes = ManualResizes(
             self._store,
             lambda: self._actuator.budget.bytes,
-            {server.name: server.minimum_bytes for server in config.servers},
+            lambda: {server.name: server.minimum_bytes for server in self.config.servers},
             holds=config.memory.holds_by_hand,
             tell=self._note_hand,
         )

@@ -76,8 +76,8 @@ class Actuator:
         manual_resizes: ManualResizes | None = None,
     ) -> None:
         self.configs: Sequence[ServerConfig] = [server.config for server in servers]
-        minima_bytes = sum(one.minimum_bytes for one in self.configs)
-        self.budget = MemoryBudget(memory, metrics, len(servers), minima_bytes)
+        least = lambda: sum(one.minimum_bytes for one in self.configs)  # noqa: E731
+        self.budget = MemoryBudget(memory, metrics, len(servers), least)
         self._manual_resizes = manual_resizes
         self.intermediate_sizes = IntermediateSizes(self.budget.bytes, gradual=gradual)
         self._watches = {

@@ -47,14 +47,15 @@ class ManualResizes:
     """Of one node. ``holds``: a size set by hand stays; otherwise the planned one is put back.
 
     Args:
-        minima_bytes: by server; a size that leaves the others less than theirs cannot stay.
+        minima_bytes: by server, as they are now; a size that leaves the others less than theirs
+            cannot stay.
     """
 
     def __init__(
         self,
         store: StateStore,
         budget_bytes: Callable[[], int],
-        minima_bytes: Mapping[str, int],
+        minima_bytes: Callable[[], Mapping[str, int]],
         *,
         holds: bool,
         tell: TellHand = lambda _name, _words: None,
@@ -83,7 +84,9 @@ class ManualResizes:
             return True  # as planned, so there is nothing to hold
         said = f"somebody set maxmemory of {name} to {_words(size_bytes)} by hand"
         needed = least_bytes or {}
-        least = {other: max(low, needed.get(other, 0)) for other, low in self._minima_bytes.items()}
+        least = {
+            other: max(low, needed.get(other, 0)) for other, low in self._minima_bytes().items()
+        }
         least |= fixed_bytes
         others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others

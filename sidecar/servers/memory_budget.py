@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sidecar.base.machine_memory import memory_limit
@@ -36,7 +36,11 @@ class MemoryBudget:
     """
 
     def __init__(
-        self, memory: MemoryConfig, metrics: Metrics, servers: int = 1, minima_bytes: int = 0
+        self,
+        memory: MemoryConfig,
+        metrics: Metrics,
+        servers: int = 1,
+        minima_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self._metrics = metrics
         self._minima_bytes = minima_bytes
@@ -79,7 +83,7 @@ class MemoryBudget:
             within = self._resident.look(readings, self.rss_budget_bytes, now, acts=acts)
             if within is not None:
                 # Whatever resident memory is said to be: it is no reason to empty all caches.
-                least = max(self._minima_bytes, min(size_bytes, self.rss_budget_bytes) // 2)
+                least = max(self._minima_bytes(), min(size_bytes, self.rss_budget_bytes) // 2)
                 within = max(within, min(least, size_bytes))
             if within is not None and within < size_bytes:
                 size_bytes, source = within, "rss"

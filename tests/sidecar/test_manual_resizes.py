@@ -32,7 +32,7 @@ class Told:
         self.hands = ManualResizes(
             self.store,
             lambda: 100 * MB,
-            {"a": MB, "b": MB},
+            lambda: {"a": MB, "b": MB},
             holds=holds,
             tell=lambda name, words: self.told.append((name, words)),
             now=lambda: self.seconds,

@@ -148,8 +148,8 @@ def test_nothing_is_set_while_plans_are_only_recommended(path: Path, servers: Se
     assert commands == []
     assert sizes(servers) == FIRST
     for server in servers.values():
-        # The sampler was turned on, and off again.
-        assert server.client.info("commandstats")["cmdstat_config|set"]["calls"] == 2
+        # The sampler was turned off, to connect anew, on, and off again.
+        assert server.client.info("commandstats")["cmdstat_config|set"]["calls"] == 3
 
 
 def test_a_sum_above_the_budget_is_said_and_left(path: Path, servers: Servers) -> None:
@@ -398,6 +398,20 @@ def test_a_size_by_hand_that_starves_the_others_or_is_not_to_hold_is_put_back(
     applying.write_text(text.replace("[memory]", f'[memory]\nset_by_hand = "{setting}"'))
     with running(applying) as sidecar:
         servers["s0"].client.config_set("maxmemory", by_hand)
+        wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
+        wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)
+        assert sidecar.status()["servers"][0]["held"] is None
+
+
+def test_a_size_by_hand_leaves_the_minima_of_the_file_that_was_read_last(
+    applying: Path, servers: Servers
+) -> None:
+    with running(applying) as sidecar:
+        text = applying.read_text()
+        applying.write_text(text.replace("[[server]]", '[[server]]\nminimum = "10mb"'))
+        sidecar.reload(lambda: load_config(applying))
+        wait_for(lambda: sidecar.config.servers[1].minimum_bytes == 10 * MB, sidecar)
+        servers["s0"].client.config_set("maxmemory", 15 * MB)
         wait_for(lambda: sidecar.metrics.value("foreign_changes"), sidecar)
         wait_for(lambda: sizes(servers)["s0"] == 12 * MB, sidecar)
         assert sidecar.status()["servers"][0]["held"] is None
