@@ -163,7 +163,8 @@ class RedisServer:
             if (product := other_product(info)) is not None:
                 raise ServerRefusedError(f"it is {product}: only Redis and Valkey are resized")
             config = self._table("CONFIG GET", *READ_SETTINGS)
-            tables_bytes = self._tables_bytes() if _TELLS_OF_TABLES in info else 0
+            tells = _TELLS_OF_TABLES in info and not info.get("loading")  # then it refuses
+            tables_bytes = self._tables_bytes() if tells else 0
             reading = ServerReading.parse(info, config, time.time(), tables_bytes)
             return replace(reading, taking_commands=()) if self.config.cache else reading
         except ServerError:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from sidecar.config.node import ServerConfig
 from sidecar.servers.memory_figures import LATENCY_HISTOGRAM_BYTES
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_reading import ServerReading
 from workloads.local_node import wait_until
-from workloads.local_server import LocalServer
+from workloads.local_server import BUILD, LocalServer
 
 INFO: dict[str, Any] = {
     "run_id": "0123456789abcdef" + "0" * 24,
@@ -221,3 +224,37 @@ def test_what_a_stalled_replica_has_not_read_makes_no_key_heavier(stock_binary: 
         client.delete("same")
         # Buffers of a few 100 kB are told a second late; the 8 MB would be 420 bytes a key.
         assert per_key() == pytest.approx(before, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "binary", ["redis-server-stock", "redis8-server-stock", "valkey-server-stock"]
+)
+def test_a_server_is_read_while_it_loads_its_file(
+    binary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses MEMORY STATS then, by which newer ones are asked for their tables."""
+    if not (BUILD / "bin" / binary).exists():
+        pytest.skip(f"{binary} is not built")
+    with LocalServer({"maxmemory": "20mb"}, binary=BUILD / "bin" / binary) as server:
+        server.client.eval("for i = 1, 20000 do redis.call('SET', i, i) end", 0)
+        server.client.save()
+        with (server.folder / "redis.conf").open("a") as file:
+            file.write("key-load-delay 1000\nloading-process-events-interval-bytes 1024\n")
+        monkeypatch.setattr(server, "_wait_until_up", lambda: None)
+        server.restart()
+
+        def is_loading() -> bool:
+            try:
+                return bool(server.client.info("persistence")["loading"])
+            except redis.ConnectionError:
+                return False
+
+        wait_until(is_loading, lambda: server.log.read_text())
+        reader = RedisServer(ServerConfig("a", server.url))
+        try:
+            assert reader.read().maxmemory_bytes == 20 << 20
+            assert reader.may_ask_for_memory
+            assert is_loading()
+        finally:
+            reader.close()
+            server.client.config_set("key-load-delay", 0)
