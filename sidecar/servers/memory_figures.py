@@ -34,7 +34,7 @@ def memory_of(
     odd: set[str],
     kept_share: tuple[int, int],
     tables_bytes: int,
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Those attributes of a ``ServerReading`` that are parts of ``used_memory``.
 
     ``kept_share``: of the keys, what no eviction frees, as numerator and denominator.

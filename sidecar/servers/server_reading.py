@@ -11,7 +11,7 @@ from sidecar.base.plain_text import plain
 from sidecar.servers.figures import Figures, figure_of, number_of
 from sidecar.servers.memory_figures import memory_of
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.servers.work_queue import taking_commands
+from sidecar.servers.work_queue import work_of
 from solver_lambda.documents.reader import shown
 
 # Of INFO. Not errorstats, in which clients make the lines, as many as they like.
@@ -88,6 +88,7 @@ class ServerReading:
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
+        has_evicted: a key, since its counters began.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         odd_figures: names of those that make no sense, for which a default stands in.
@@ -119,6 +120,7 @@ class ServerReading:
     copied_bytes: int = 0
     unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
+    has_evicted: bool = False
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()
     odd_figures: tuple[str, ...] = ()
@@ -142,7 +144,7 @@ class ServerReading:
         _check_tables(info, config)
         odd: set[str] = set()
         said, set_to = Figures(info, odd), Figures(config, odd)
-        keys, with_ttl, average_ttl_seconds = _keys(info, odd)
+        keys, with_ttl, ttl_seconds = _keys(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
         kept_share = (keys - with_ttl, max(1, keys)) if policy.startswith("volatile-") else (0, 1)
         set_to.get(TENACITY)
@@ -162,13 +164,13 @@ class ServerReading:
             keyspace_misses=said.get("keyspace_misses"),
             keys=keys,
             keys_with_ttl=with_ttl,
-            average_ttl_seconds=average_ttl_seconds,
+            average_ttl_seconds=ttl_seconds,
             at_seconds=at_seconds,
             config={key: text for key, text in config.items() if _is_plain(text)},
             process_id=said.get("process_id"),
             freeing_objects=said.get("lazyfree_pending_objects"),
             copied_bytes=max(said.get(key) for key in _COPIED),
-            taking_commands=taking_commands(info, odd),
+            **work_of(info, odd),
             uptime_seconds=said.get("uptime_in_seconds"),
             replicas=_replicas(info),
             odd_figures=tuple(sorted(odd)),

@@ -14,6 +14,7 @@ from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.remembered_work import with_remembered_work
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
@@ -80,9 +81,9 @@ class ServerWatch:
 
     def take(self) -> ServerReading | None:
         """What it has answered; ``None`` if nothing yet, or what cannot be used."""
-        reading = self.contact.take()
-        if reading is None:
+        if (reading := self.contact.take()) is None:
             return None
+        reading = with_remembered_work(reading, self._server.config, self._store)
         is_back = self.contact.is_back
         is_sure = not (is_back or self.refusal.reason or self.contact.taken_by)
         expected = self._at_most_bytes if is_sure else None
@@ -90,8 +91,7 @@ class ServerWatch:
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
         if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
             self._by_hand_bytes = reading.maxmemory_bytes
-        if self._last is None:
-            note_installed(self._store, self.name, reading.maxmemory_bytes)
+        note_installed(self._store, self.name, reading.maxmemory_bytes)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self.refusal.take_back()

@@ -15,16 +15,17 @@ _TAKING = (
 )
 
 
-def taking_commands(info: Mapping[str, Any], odd: set[str]) -> tuple[str, ...]:
-    """Those of ``INFO commandstats`` by which clients took work from the server.
+def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
+    """By which commands of ``INFO commandstats`` clients took work from the server, and whether it
+    has evicted keys, by their names in a reading.
 
-    None, if it has evicted keys already: then nobody relies on what it holds.
+    None took it from one that has evicted: then nobody relies on what it holds.
     """
-    if Figures(info, odd).get("evicted_keys"):
-        return ()
+    has_evicted = bool(Figures(info, odd).get("evicted_keys"))
     stats = {name: info.get(f"cmdstat_{name}") for name in _TAKING}
-    return tuple(
+    taking = (
         name
         for name, said in stats.items()
         if isinstance(said, Mapping) and Figures(said, odd).get("calls")
     )
+    return {"taking_commands": () if has_evicted else tuple(taking), "has_evicted": has_evicted}

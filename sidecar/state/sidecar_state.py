@@ -100,6 +100,7 @@ class SidecarState:
         own_bytes: of servers that others made room for, what was theirs before, until they are back
             there, whatever became of the room.
         last_changes: by server.
+        taking_commands: of servers that are no caches, by which clients took work from them.
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
     """
 
@@ -118,6 +119,7 @@ class SidecarState:
     own_bytes: dict[str, int] = field(default_factory=dict)
     last_changes: dict[str, SizeChange] = field(default_factory=dict)
     gain: GainSinceInstallation | None = None
+    taking_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -182,6 +184,7 @@ class SidecarState:
                 else {}
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
+            taking_commands=_taking_commands(fields.table("taking_commands", {})),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
@@ -233,6 +236,16 @@ def _change(fields: Fields) -> SizeChange:
 
 def _texts(fields: Fields) -> dict[str, str]:
     return {name: fields.text(name) for name in fields.names()}
+
+
+def _taking_commands(fields: Fields) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for name in fields.names():
+        words = fields.value(name)
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise fields.refuse(name, f"must be a list of commands, not {shown(words)}")
+        found[name] = tuple(words)
+    return found
 
 
 def _latency(fields: Fields) -> ObservedLatency:

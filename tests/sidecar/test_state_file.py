@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.control_state import MODES, ControlState, Hold, OrderOrigin, Pause, Wait
+from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.sidecar_state import (
     ObservedLatency,
     PendingRequest,
@@ -43,6 +44,8 @@ def state() -> SidecarState:
             "a": SizeChange(2.5, 3, 5, 6, "why"),
             "b": SizeChange(2.5, 2, 0, None, "given back"),
         },
+        taking_commands={"b": ("lpop", "xack")},
+        gain=GainSinceInstallation(1.5, 2.5, 3.5),
     )
     made.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
     return made
