@@ -17,6 +17,15 @@ from solver_lambda.documents.words import reason_words, time_words
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
 # Of two, one is often idle.
+_AS_REPLICA = (
+    "holds as a replica, so the others gave it room, and get it back when it needs less: it "
+    "follows its primary, which can be bounded"
+)
+_NOT_EVICTED = (
+    "cannot evict (replies that clients do not read, scripts, a module), so the others gave it "
+    "room, and get it back when it needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a "
+    "maximum bounds it"
+)
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _IN_VAIN = (
     "; less maxmemory brought nothing back, so it was given back: an allocator without "
@@ -67,10 +76,10 @@ def problems_of(
         for name, hold in state.control.held.items()
     ]
     if state.room is not None and not state.room.is_returned:
+        replicas = {one["name"] for one in servers if one.get("role") == "slave"}
         found += [
-            f"{name} needs {format_size(size)} for what it cannot evict (replies that clients do "
-            "not read, scripts, a module), so the others gave it room, and get it back when it "
-            "needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a maximum bounds it"
+            f"{name} needs {format_size(size)} for what it "
+            f"{_AS_REPLICA if name in replicas else _NOT_EVICTED}"
             for name, size in state.room.needed_bytes.items()
         ]
     return found

@@ -147,7 +147,9 @@ class HalfLifeSelection:
         self._steps += steps
         self._steps_since_plan += steps
         self._early = None
-        self.find(sizes_bytes)
+        # What a replica has now is no size of a primary to go back to.
+        planned = {server.name for server in planner.servers}
+        self.find({name: size for name, size in sizes_bytes.items() if name in planned})
         if self._planner is planner:
             costs, fills = planner.miss_costs(counts, None), planner.fills(counts)
             self._in_force.planned = planner.units(sizes_bytes)

@@ -10,7 +10,7 @@ from sidecar.servers.figures import Figures
 # They take an element for good, or for one consumer. Who caches lists reads them, and leaves them.
 _TAKING = (
     *("blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"),
-    *("lmove", "lmpop", "lpop", "rpop", "rpoplpush"),
+    *("lmove", "lmpop", "lpop", "rpop", "rpoplpush", "spop", "zmpop", "zpopmax", "zpopmin"),
     *("xreadgroup", "xack", "xautoclaim", "xclaim", "xgroup|create"),
 )
 

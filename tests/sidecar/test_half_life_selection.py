@@ -238,3 +238,12 @@ def test_what_first_sizes_leave_is_shared_out() -> None:
     back = load.scores.back_bytes(bounded)
     assert back["one"] == 10 * MEBIBYTE
     assert sum(back.values()) == pytest.approx(BUDGET, abs=2)
+
+
+def test_what_a_replica_has_is_no_size_to_go_back_to() -> None:
+    """It is planned for only when it is a primary: with what it has then."""
+    load = Load()
+    load.step(160, 20, {**FOR_ONE, "replica": 2 * MEBIBYTE})
+    assert load.scores.first_bytes == FOR_ONE
+    load.scores.find({"replica": 20 * MEBIBYTE})
+    assert load.scores.first_bytes == {**FOR_ONE, "replica": 20 * MEBIBYTE}

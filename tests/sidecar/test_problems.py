@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.control.problems import problems_of
 from sidecar.state.control_state import ControlState, Pause
+from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -203,3 +204,15 @@ def test_one_that_is_down_makes_no_reads() -> None:
     down = {**_server("a", 2, 2), "reads_per_second": 990, "up": False, "error": "gone"}
     others = [{**_server(name, 2, 2), "reads_per_second": 0.0} for name in "bcd"]
     assert "makes more than" not in _said(SET, down, *others)
+
+
+@pytest.mark.parametrize(("role", "words"), [("slave", "holds as a replica"), ("master", "omem")])
+def test_who_needs_room_is_told_what_for(role: str, words: str) -> None:
+    room = RoomMade({"a": 8 * MB}, {"a": 16 * MB}, {}, {"a": 16 * MB})
+    server = {**_server("a", 16, 16), "role": role}
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": 16 * MB, "rss_budget_bytes": None}
+    counted = {"a": 16 * MB}
+    state = SidecarState(room=room)
+    (said,) = problems_of([server], budget, state, "apply", None, counted, lambda _: 0.0)
+    assert said.startswith("a needs 16 MiB for what it ")
+    assert words in said
