@@ -78,12 +78,13 @@ class HalfLifeSelection:
         first_bytes: by server.
         kept_bytes: what servers keep when one goes back.
         may_go_back: plans have been carried out.
+        knows_all: no server's curve is still learnt: else nobody goes back early.
     """
 
     def __init__(self, first_bytes: Mapping[str, int]) -> None:
         self.first_bytes = dict(first_bytes)
         self.kept_bytes: Mapping[str, int] = {}
-        self.may_go_back = True
+        self.may_go_back = self.knows_all = True
         places = len(MEMORIES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
@@ -254,7 +255,8 @@ class HalfLifeSelection:
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
-        sure[_FIRST] *= self.may_go_back and self._judged_steps >= STEPS_A_CYCLE
+        may = self.may_go_back and self.knows_all and self._judged_steps >= STEPS_A_CYCLE
+        sure[_FIRST] *= may
         place = int(np.argmax(sure))
         apart = np.abs(self._divisions[place].planned - self._in_force.planned).max()
         if sure[place] > self._threshold and apart >= 1:

@@ -5,7 +5,7 @@ How much of a plan's gain may be chance: plans made by some objects, judged by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
 from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
+from solver_lambda.planning.size_ranges import is_little_known
 
 
 def chance_ratio(
@@ -160,6 +161,8 @@ class PlanningBasis:
         """The observation that was made by ``memory``, with what may be chance in it; or, where
         plans did harm, with the first sizes for bounds."""
         self._was_early = self.is_early
+        learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
+        self._scores.knows_all = not learnt
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by(
@@ -172,24 +175,28 @@ class PlanningBasis:
         self._scores.find({server.name: server.maxmemory_bytes for server in free})
         self._scores.kept_bytes = {}
         now = {server.name: server.maxmemory_bytes for server in free}
-        first = _going_back(observation, self._back_bytes(self._planner, now))
+        first = _going_back(observation, self._back_bytes(self._planner, now, learnt))
         self._scores.kept_bytes = _kept_for_bounds(observation, first)
         if self._scores.goes_back:
-            return _going_back(observation, self._back_bytes(self._planner, now))
+            return _going_back(observation, self._back_bytes(self._planner, now, learnt))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
         )
         return replace(observation, chance_ratio=min(1.0, chance))
 
-    def _back_bytes(self, planner: VirtualPlanner, now_bytes: Mapping[str, int]) -> dict[str, int]:
+    def _back_bytes(
+        self, planner: VirtualPlanner, now_bytes: Mapping[str, int], learnt: Collection[str] = ()
+    ) -> dict[str, int]:
         """The way back takes nobody below what it had at first, or has now if that is less: beside
-        one that hangs, less is left to go back to."""
+        one that hangs, less is left to go back to. Whose curve is still ``learnt`` keeps what it
+        has."""
         back, first = self._scores.back_bytes(planner), self.first_bytes
-        floors = {
-            name: self._scores.kept_bytes.get(name, min(first.get(name, 0), now_bytes.get(name, 0)))
-            for name in back
+        least = {
+            name: size if name in learnt else min(size, first.get(name, 0))
+            for name, size in now_bytes.items()
         }
+        floors = {name: self._scores.kept_bytes.get(name, least.get(name, 0)) for name in back}
         kept = {name: max(size, floors[name]) for name, size in back.items()}
         above = {name: size - floors[name] for name, size in kept.items()}
         excess, total = sum(kept.values()) - sum(back.values()), sum(above.values())

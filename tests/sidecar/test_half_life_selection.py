@@ -212,14 +212,19 @@ def test_first_sizes_of_an_earlier_process_stay_the_first_sizes() -> None:
     assert scores.first_bytes == FOR_TWO
 
 
-def test_one_does_not_go_back_early_from_what_is_only_being_filled() -> None:
+@pytest.mark.parametrize("knows_all", [True, False])
+def test_one_does_not_go_back_early_from_what_is_only_being_filled_or_hardly_known(
+    knows_all: bool,
+) -> None:
     for one, two in ((20, 160), (160, 20)):
         load = Load()
+        load.scores.knows_all = knows_all
         load.step(160, 160, FOR_ONE)
         load.object_bytes = MEBIBYTE // 100
         # Both miss: the first gives, and the second fills slowly.
         early = [load.step(one, two, FOR_TWO) for _ in range(10)]
-        assert any(memory is not None and load.scores.goes_back for memory in early) == (one > two)
+        went = any(memory is not None and load.scores.goes_back for memory in early)
+        assert went == (one > two and knows_all)
 
 
 def test_what_first_sizes_leave_is_shared_out() -> None:

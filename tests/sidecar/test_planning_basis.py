@@ -233,6 +233,13 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
     assert judged.goes_back
     for server in judged.servers:
         assert server.minimum_bytes == server.maximum_bytes == EQUAL[server.name]
+    # Of whom too little is known, that is what it has.
+    unsure = dataclasses.replace(
+        observation.servers[0], maxmemory_bytes=44 * MEBIBYTE, curve_error_ratio=0.4
+    )
+    two = dataclasses.replace(observation.servers[1], maxmemory_bytes=36 * MEBIBYTE)
+    asked = dataclasses.replace(observation, servers=(unsure, two, observation.servers[2]))
+    assert node.forecast.judged(asked).servers[0].minimum_bytes == 44 * MEBIBYTE
     # As far as teams leave the choice.
     less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
     asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
@@ -258,7 +265,10 @@ def test_the_way_back_takes_nobody_below_what_it_had_at_first() -> None:
     )
     found = basis._back_bytes(None, {"one": 40, "two": 35, "three": 45})  # type: ignore[arg-type]
     assert found == {"one": 40, "two": 35, "three": 45}
-    assert basis._back_bytes(None, {"one": 20, "two": 20, "three": 80}) == back  # type: ignore[arg-type]
+    now = {"one": 20, "two": 20, "three": 80}
+    assert basis._back_bytes(None, now) == back  # type: ignore[arg-type]
+    # Nor below what it has, whose curve is still learnt.
+    assert basis._back_bytes(None, now, {"three"}) == now  # type: ignore[arg-type]
 
 
 def test_the_basis_says_how_far_back_one_looks() -> None:
