@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import not_put_back
 from sidecar.servers.reserved_memory import takers
 from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.units import format_size
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
@@ -157,7 +158,19 @@ def _of_servers(actuator: Actuator) -> list[str]:
         missing += not_put_back(actuator.latest).values()
         missing += _takers(actuator).values()
         missing += (f"{one} refuses another size: {why}" for one, why in actuator.refused().items())
+        missing += _refusing_writes(actuator)
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
+
+
+def _refusing_writes(actuator: Actuator) -> Iterator[str]:
+    for name, reading in actuator.readings.items():
+        size, least = reading.maxmemory_bytes, actuator.latest_least_bytes.get(name, 0)
+        if 0 < size < least and not reading.ignores_maxmemory:
+            yield (
+                f"{name} refuses writes, or soon will: it has {format_size(size)}, and needs "
+                f"{format_size(least)} for what it cannot evict; it gets that as soon as others "
+                "give it up"
+            )
 
 
 def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, Any] | None:

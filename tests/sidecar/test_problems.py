@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sidecar.control.problems import problems_of
+from sidecar.control.status_document import _refusing_writes
 from sidecar.state.control_state import ControlState, Pause
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -216,3 +218,14 @@ def test_who_needs_room_is_told_what_for(role: str, words: str) -> None:
     (said,) = problems_of([server], budget, state, "apply", None, counted, lambda _: 0.0)
     assert said.startswith("a needs 16 MiB for what it ")
     assert words in said
+
+
+@pytest.mark.parametrize(("needs", "ignores", "told"), [(9, False, 1), (8, False, 0), (9, True, 0)])
+def test_who_refuses_writes_is_told(needs: int, ignores: bool, told: int) -> None:
+    reading = SimpleNamespace(maxmemory_bytes=8 * MB, ignores_maxmemory=ignores)
+    actuator = SimpleNamespace(readings={"a": reading}, latest_least_bytes={"a": needs * MB})
+    said = list(_refusing_writes(actuator))  # type: ignore[arg-type]
+    assert len(said) == told
+    assert all(
+        "a refuses writes, or soon will: it has 8 MiB, and needs 9 MiB" in one for one in said
+    )
