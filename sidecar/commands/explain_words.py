@@ -193,7 +193,7 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     if server["predicted_hit_ratio"] is not None and server["curve"]:
         expected = ratio_or(server["predicted_hit_ratio"])
         size, wanted = server["maxmemory_bytes"], server["target_bytes"]
-        if size and wanted not in (None, size):
+        if size and wanted not in (None, size) and not server["held"]:
             # The figures are of two sizes.
             text += f"; it has {format_size(size)} now, and {expected} are expected with "
             text += format_size(wanted)
@@ -205,9 +205,13 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     if server["lifetime_hit_ratio"] is not None:
         text += f"; since its start it is {ratio_or(server['lifetime_hit_ratio'])}"
     if server["access_time_seconds"] is not None:
-        text += f". Its mean access time was {time_or(server['access_time_seconds'])}"
+        text += f". Its mean access time was measured as {time_or(server['access_time_seconds'])}"
         recommended = with_the_plan(server, plan, "access_time_seconds")
-        text += "" if recommended is None else f", with the plan {time_or(recommended)}"
+        text += (
+            ""
+            if recommended is None
+            else f"; by its curve the plan makes it {time_or(recommended)}"
+        )
     return [f"{text}."]
 
 

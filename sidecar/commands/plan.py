@@ -9,7 +9,13 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import apart_words
-from sidecar.commands.plan_words import guessed, is_recommended, plan_in_short, print_plan
+from sidecar.commands.plan_words import (
+    guessed,
+    is_recommended,
+    on_their_way,
+    plan_in_short,
+    print_plan,
+)
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import status_despite
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -41,6 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     unknown: list[str] = []
     guesses: list[str] = []
     apart: list[str | None] = []
+    under_way: list[str] = []
     if options.document:
         try:
             with options.document.open("rb") as file:
@@ -56,13 +63,15 @@ def execute(options: argparse.Namespace) -> int:
         plan = told["last_plan"]
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
         guesses = guessed(told)
+        under_way = on_their_way(told)
         apart = [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))
     else:
-        print_plan(plan, unknown, guesses)
+        print_plan(plan, unknown, guesses, under_way)
         for words in filter(None, apart):
             print_wrapped(words)
         if is_recommended(plan):
-            print(f"\nto carry it out: spreds apply {options.config} {plan['cycle']}")
+            guess = ", though what it gains is a guess" if guesses else ""
+            print(f"\nto carry it out{guess}: spreds apply {options.config} {plan['cycle']}")
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
@@ -45,14 +45,14 @@ def plan_in_short(told: dict[str, Any]) -> str:
     age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
     whose = f" (planned here, as {plan['in_place_of']} is silent)" if plan["in_place_of"] else ""
     what = decision_words(plan)
-    on_their_way = ", ".join(_on_their_way(told))
-    goes_on = on_their_way and told["sets_sizes"] and not told["pause"]
+    under_way = ", ".join(on_their_way(told))
+    goes_on = under_way and told["sets_sizes"] and not told["pause"]
     if plan["decision"] == "keep" and goes_on and not plan["overtaken_by"]:
-        what = f"keeps what is planned ({on_their_way} on the way to it)"
-    elif is_in_force(plan) and on_their_way:
-        what = f"being carried out ({on_their_way} on the way)"
+        what = f"keeps what is planned ({under_way} on the way to it)"
+    elif is_in_force(plan) and under_way:
+        what = f"being carried out ({under_way} on the way)"
         if told["pause"]:
-            what = f"carried out in part ({on_their_way} on the way when the pause began)"
+            what = f"carried out in part ({under_way} on the way when the pause began)"
     what += f": {reason_words(plan['reason'])}"
     if plan["decision"] == "apply" and (names := guessed(told)):
         what += f"; that is a guess, as too little is known of {', '.join(names)} so far"
@@ -61,12 +61,14 @@ def plan_in_short(told: dict[str, Any]) -> str:
     return f"{age}, plan {plan['cycle']}{whose}, {what}"
 
 
-def _on_their_way(told: dict[str, Any]) -> list[str]:
+def on_their_way(told: dict[str, Any]) -> list[str]:
     """Servers whose memory is still being handed over."""
     return [
         server["name"]
         for server in told["servers"]
-        if server["up"] and server["target_bytes"] not in (None, server["maxmemory_bytes"])
+        if server["up"]
+        and not server["held"]
+        and server["target_bytes"] not in (None, server["maxmemory_bytes"])
     ]
 
 
@@ -101,6 +103,8 @@ def decision_words(plan: dict[str, Any]) -> str:
     return f"{what}, and sizes are others since ({since})" if since else what
 
 
+# What rounds to nothing in per cent.
+_NO_GAP = 5e-5
 # Codes of servers that have no curve and will have none.
 _NEVER = ("no_sampler", "no_model", "no_eviction")
 
@@ -130,12 +134,18 @@ def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
 
 
 def print_plan(
-    plan: dict[str, Any], unknown: Collection[str] = (), guessed: Collection[str] = ()
+    plan: dict[str, Any],
+    unknown: Collection[str] = (),
+    guessed: Collection[str] = (),
+    under_way: Collection[str] = (),
 ) -> None:
     """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
-    no curve is known; ``guessed``: for now."""
+    no curve is known; ``guessed``: for now; ``under_way``: that do not have their sizes yet."""
     print(f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}")
-    print_wrapped(f"{decision_words(plan)}: {reason_words(plan['reason'])}", indent="  ")
+    done = decision_words(plan)
+    if under_way and plan["decision"] == "apply" and is_in_force(plan):
+        done = f"being carried out ({', '.join(under_way)} on the way)"
+    print_wrapped(f"{done}: {reason_words(plan['reason'])}", indent="  ")
     if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
         print_wrapped(gain)
     method = _METHODS.get(plan["method"], f"by {plan['method']}")
@@ -151,23 +161,32 @@ def print_plan(
     for server in plan["servers"]:
         if server["reason"] != plan["reason"]:  # which stands above
             print_wrapped(f"{server['name']}: {reason_words(server['reason'])}", indent="  ")
-    what_if = [] if guessed else plan["what_if"]
-    if what_if:
+    if plan["what_if"] and not guessed:
         print()
-    for more in what_if:
+        _print_what_if(plan["what_if"])
+
+
+def _print_what_if(what_if: Sequence[dict[str, Any]]) -> None:
+    """By rising budgets; of those that bring the same only the first."""
+    before = None
+    for more in sorted(what_if, key=lambda one: int(one["budget_bytes"])):
+        seconds = time_or(more["mean_access_time_seconds"])
+        if seconds == before:
+            print("with more it would be the same, by what is known")
+            return
+        before = seconds
         print(
             f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
-            f"be {time_or(more['mean_access_time_seconds'])}, without the cost of moving"
+            f"be {seconds}, without the cost of moving"
         )
 
 
 def _gap_words(gap: float, knows_little: bool) -> str:
     if gap >= 1:
         return "how far it is from the best sizes is not proven"
-    proven = f"no sizes that its rules allow are better by more than {gap:.2%}"
-    if knows_little:
-        return f"by what is known so far, {proven}"
-    return f"{proven}, which its planner has proven"
+    by_more = "" if gap < _NO_GAP else f" by more than {gap:.2%}"
+    best = f"no sizes that its rules allow are better{by_more}"
+    return f"{'by what is known so far' if knows_little else 'proven by its planner'}: {best}"
 
 
 def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:

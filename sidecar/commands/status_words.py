@@ -207,7 +207,8 @@ def _notes(
             f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
-    waits = told.get("up") and told["backend_latency_seconds"] is None
+    never_gives = (kept or "").startswith("no_eviction")
+    waits = told.get("up") and told["backend_latency_seconds"] is None and not never_gives
     if waits and server["configured_latency_seconds"] is None:
         notes.append(
             "backend: its latency is neither configured nor measured yet, so it gives no memory: "
@@ -252,7 +253,9 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
     if told is None:
         return text
     kept = [
-        size for one in told["servers"] if (size := one["target_bytes"]) and one["name"] in away
+        size
+        for one in told["servers"]
+        if one["name"] in away and (size := one.get("counted_bytes") or one["target_bytes"])
     ]
     if kept:
         text += f", for which {format_size(sum(kept))} are kept"

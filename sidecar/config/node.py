@@ -290,6 +290,6 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], memory: Me
         raise fields.refuse(
             "server",
             f"minima sum to {format_size(minima)}, more than memory.budget, "
-            f"{format_size(memory.budget_bytes)}: server.minimum, which is "
-            f"{format_size(DEFAULT_MINIMUM_BYTES)} where the file has none, or memory.budget",
+            f"{format_size(memory.budget_bytes)}: lower server.minimum (by default "
+            f"{format_size(DEFAULT_MINIMUM_BYTES)}), or raise memory.budget",
         )

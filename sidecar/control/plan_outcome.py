@@ -176,8 +176,8 @@ class PlanOutcome:
             )
         return {
             "kept": f"better: {said}",
-            "too_early": f"too early to tell: {said}; the curves are not known well enough "
-            f"({time_words(error)} may be error)",
+            "too_early": f"too early to tell: {said}; {time_words(error)} may be error of the "
+            "curves, which shrinks as reads come",
             "worse": f"less than predicted: {said}; the load has changed or caches still fill",
         }.get(verdict, said)
 

@@ -26,6 +26,7 @@ _NOT_EVICTED = (
     "room, and get it back when it needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a "
     "maximum bounds it"
 )
+NOT_ASKED = "it was not asked yet"
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _IN_VAIN = (
     "; less maxmemory brought nothing back, so it was given back: an allocator without "
@@ -48,7 +49,11 @@ def problems_of(
     ``counted_bytes``: what each server counts with in the budget, as far as that is known;
     ``silent_seconds``: for how long each has sent no samples; ``takers``: who exceeds it."""
     command = _command_to_set(state, mode)
-    found = [_unread(one, counted_bytes.get(one["name"])) for one in servers if not one["up"]]
+    found = [
+        _unread(one, counted_bytes.get(one["name"]))
+        for one in servers
+        if not one["up"] and one["error"] != NOT_ASKED
+    ]
     if silence is not None:
         found.append(silence.words())
     found += [
@@ -75,14 +80,17 @@ def problems_of(
         f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
         for name, hold in state.control.held.items()
     ]
-    if state.room is not None and not state.room.is_returned:
-        replicas = {one["name"] for one in servers if one.get("role") == "slave"}
-        found += [
-            f"{name} needs {format_size(size)} for what it "
-            f"{_AS_REPLICA if name in replicas else _NOT_EVICTED}"
-            for name, size in state.room.needed_bytes.items()
-        ]
-    return found
+    return [*found, *_needs(servers, state)]
+
+
+def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterator[str]:
+    """For whom others made room, and have not got it back."""
+    if state.room is None or state.room.is_returned:
+        return
+    replicas = {one["name"] for one in servers if one.get("role") == "slave"}
+    for name, size in state.room.needed_bytes.items():
+        what = _AS_REPLICA if name in replicas else _NOT_EVICTED
+        yield f"{name} needs {format_size(size)} for what it {what}"
 
 
 def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -143,7 +151,7 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
 
 
 def _unread(server: Mapping[str, Any], counted_bytes: int | None) -> str:
-    words = f"{server['name']} cannot be read: {server['error']}"
+    words = f"{server['name']} cannot be read: {server['error'].rstrip('.')}"
     if counted_bytes is None:
         return words
     return f"{words}; it counts with {format_size(counted_bytes)} in the budget, whatever it has"

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.config.node import ServerConfig
+from sidecar.control.problems import NOT_ASKED
 from sidecar.control.series import access_seconds
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
@@ -92,7 +93,7 @@ def server_status(
     return {
         "name": name,
         "up": reading is not None,
-        "error": None if reading else known.errors.get(name, "it was not asked yet"),
+        "error": None if reading else known.errors.get(name, NOT_ASKED),
         **_reading_part(reading),
         "target_bytes": state.targets_bytes.get(name),
         # None also for one that is to stay without a limit.

@@ -51,6 +51,8 @@ def status_document(
     known = KnownServers.of(actuator, cycle, plane, state.control)
     servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
+    for server in servers:
+        server["counted_bytes"] = counted.get(server["name"])
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     found += _of_servers(actuator)
     stands_still = standstill(cycle, actuator)
@@ -96,7 +98,7 @@ def _who_decides(config: SidecarConfig, state: SidecarState, actuator: Actuator)
     waits = control.wait is not None and time.time() < control.wait.until_seconds
     return {
         "mode_by": asdict(control.mode_by) if ordered and control.mode_by else None,
-        "sets_sizes": not actuator.looks_on,
+        "sets_sizes": control.sets_sizes and not actuator.looks_on,
         "pause": asdict(control.pause) if control.pause else None,
         "wait": asdict(control.wait) if control.wait and waits else None,
     }

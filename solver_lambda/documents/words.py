@@ -61,11 +61,15 @@ def backend_latency_words(
 ) -> str:
     """The latency that counts, what was measured, and what is known to be wrong with that."""
     words = {"team": "as its team says", "configured": "as configured"}
-    told = f"{time_words(used_seconds)} {words[source]}, " if source in words else ""
+    told = f"{time_words(used_seconds)} {words[source]}" if source in words else ""
     never = ""
     if fill_ratio is not None and fill_ratio < 0.995:
         never = f"; {1 - fill_ratio:.0%} of the misses were never filled"
     if measured_seconds is not None:
         left_out = ", and left out" if never else ""
-        return f"{told}{time_words(measured_seconds)} as measured{never}{left_out}"
-    return f"{told}not measured{'' if fill_ratio is None else ': too few fills yet'}{never}"
+        measured = time_words(measured_seconds)
+        if told:
+            return f"{told} ({measured} measured, which does not count{never})"
+        return f"{measured} as measured{never}{left_out}"
+    few = "" if fill_ratio is None else ": too few fills yet"
+    return f"{told} (not measured{few}{never})" if told else f"not measured{few}{never}"

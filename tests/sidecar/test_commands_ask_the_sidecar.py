@@ -310,7 +310,7 @@ def test_plan_is_a_table_with_reasons(
         "jobs: its maxmemory-policy is noeviction",
         "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
         "moving",
-        "which its planner has proven",
+        "proven by its planner: no sizes that its rules allow are better",
         f"to carry it out: spreds apply {path} {CYCLE}",
     ):
         assert words in text
@@ -319,8 +319,8 @@ def test_plan_is_a_table_with_reasons(
     sidecar.document["last_plan"]["known_words"] = known
     for command in ("plan", "explain"):
         assert known in printed(command)
-    assert "by what is known so far, no sizes that its rules allow" in printed("plan")
-    assert "which its planner has proven" not in printed("plan")
+    assert "by what is known so far: no sizes that its rules allow" in printed("plan")
+    assert "proven by its planner" not in printed("plan")
     assert f"cost of moving counted; {known}" in printed("status", code=1)
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")

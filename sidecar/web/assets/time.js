@@ -83,7 +83,7 @@ function meansChart(series, width) {
   const marks = series.marks ?? [];
   const last = marks.length ? ` ${sentence(marks.at(-1).words)}` : "";
   return linesChart({
-    series, width, marks, label: `Mean access time over time: ${latency(observed.findLast((value) => value !== null))} at last.${last}`,
+    series, width, marks, label: `Mean access time over time: ${latency(observed.findLast((value) => value !== null))} in the end.${last}`,
     y: { low: 0, high, format: latency },
     lines: [{ values: predicted, stroke: colour(1), isDashed: true }, { values: observed, stroke: colour(0) }],
   });
@@ -111,5 +111,5 @@ function renderTime(section, series, status, width) {
       })),
     element("div", { class: "chart" }, element("h3", {}, "Mean access time"),
       legend([[dashed(false, colour(0)), "as it came"], [dashed(true, colour(1)), "as predicted"]]), meansChart(series, width),
-      series.marks?.length ? element("p", { class: "small soft" }, "A dotted line is where what counts changed, at last: ", sentence(series.marks.at(-1).words)) : null));
+      series.marks?.length ? element("p", { class: "small soft" }, "A dotted line is where what counts changed, most recently: ", sentence(series.marks.at(-1).words)) : null));
 }
