@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from sidecar.commands.plan_words import (
     plan_in_short,
     print_plan,
 )
-from sidecar.commands.printing import print_wrapped
+from sidecar.commands.printing import print_wrapped, size_or
 from sidecar.commands.running import status_despite
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import format_size
 
 
 def add_parser(commands: Any) -> None:
@@ -38,6 +40,18 @@ def add_parser(commands: Any) -> None:
         help="print this plan's document instead; no sidecar is asked",
     )
     parser.set_defaults(execute=execute)
+
+
+def _counts_from(told: dict[str, Any], plan: dict[str, Any]) -> Iterator[str]:
+    """Of servers on their way, from which size the plan counts."""
+    has = {server["name"]: server["maxmemory_bytes"] for server in told["servers"]}
+    for server in plan["servers"]:
+        before, now = server["maxmemory_before_bytes"], has.get(server["name"])
+        if before and now not in (None, before) and not plan["carried_out"]:
+            yield (
+                f"{server['name']} has {size_or(now or None, 'no limit')} so far: the plan counts "
+                f"from {format_size(before)}, which was planned before it."
+            )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -64,7 +78,8 @@ def execute(options: argparse.Namespace) -> int:
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
         guesses = guessed(told)
         under_way = on_their_way(told)
-        apart = [apart_words(server) for server in told["servers"]]
+        apart = [*_counts_from(told, plan)]
+        apart += [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))
     else:

@@ -322,6 +322,12 @@ def test_plan_is_a_table_with_reasons(
     assert "by what is known so far: no sizes that its rules allow" in printed("plan")
     assert "proven by its planner" not in printed("plan")
     assert f"cost of moving counted; {known}" in printed("status", code=1)
+    first = sidecar.document["servers"][0]
+    has, first["maxmemory_bytes"] = first["maxmemory_bytes"], 1 << 30
+    counts = "sessions has 1 GiB so far: the plan counts from 2 GiB, which was planned before it."
+    assert counts in printed("plan")
+    first["maxmemory_bytes"] = has
+    assert "so far: the plan counts from" not in printed("plan")
     sidecar.document["last_plan"]["carried_out"] = True
     assert "carried out: mean access" in printed("plan")
     assert "spreds apply" not in printed("plan")
