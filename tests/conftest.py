@@ -4,6 +4,7 @@ together where several processes share them."""
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import pytest
@@ -19,6 +20,10 @@ settings.load_profile("gate")
 
 # A job in the background may have it ignored, and so would the programs whose end by it is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Read when numpy is first imported. More threads for small products gain nothing, and where others
+# need the processors they wait for each other at full speed.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What is made once for all of a folder is made in one process.
 _WHOLE_FOLDERS = ("infra", "end_to_end")
