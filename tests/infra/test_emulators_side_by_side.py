@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ Client = Callable[..., Any]
 
 
 def client_of(endpoint_url: str) -> Client:
+    @functools.cache  # to make one takes longer than most answers
     def client(service: str, key: str = ACCOUNT, secret: str = "emulated") -> Any:
         return boto3.client(
             service,
