@@ -131,7 +131,10 @@ def execute(options: argparse.Namespace) -> int:
         check_minimum(place.server, settings, key)
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
-    return _show(settings.dumps(), place, options)
+    code = _show(settings.dumps(), place, options)
+    if not options.json:
+        print("these count from the sidecar's next plan on")
+    return code
 
 
 def _mark(place: _Place, server: str) -> None:
