@@ -25,6 +25,13 @@ SHRINK_KNOBS = (
     "active-defrag-ignore-bytes",
     "maxmemory-eviction-tenacity",
 )
+# In the server, which a client that sends all the values keeps waiting. Not all keys at once: it
+# evicts before a script, and not in it.
+_FILL = """
+local value = string.rep('x', ARGV[3])
+for key = ARGV[1], ARGV[2] - 1 do redis.call('SET', 'key' .. key, value) end
+"""
+_FILL_KEYS = 500
 # No question to a server that hangs is waited for longer.
 ASK_SECONDS = 5.0
 
@@ -86,11 +93,8 @@ class NodeServer:
 
     def fill(self, keys: int) -> None:
         """With objects, the last ones of which stay."""
-        for start in range(0, keys, 500):
-            pipe = self.client.pipeline(transaction=False)
-            for key in range(start, min(keys, start + 500)):
-                pipe.set(f"key{key}", b"x" * OBJECT_BYTES)
-            pipe.execute()
+        for start in range(0, keys, _FILL_KEYS):
+            self.client.eval(_FILL, 0, start, min(keys, start + _FILL_KEYS), OBJECT_BYTES)
 
     def kill(self) -> None:
         """``kill -9``."""
