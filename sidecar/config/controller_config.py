@@ -178,9 +178,9 @@ def _read_cloud(fields: Fields) -> CloudConfig:
         region=fields.text("region", match["region"]),
         topic_arn=topic,
         delivery=delivery,
-        queue_url=_url(fields, "queue_url") if delivery == "sqs" else None,
+        queue_url=numbered(_url(fields, "queue_url")) if delivery == "sqs" else None,
         listen=_listen(fields) if delivery == "http" else None,
-        endpoint_url=_url(fields, "endpoint_url") if fields.has("endpoint_url") else None,
+        endpoint_url=numbered(_url(fields, "endpoint_url")) if fields.has("endpoint_url") else None,
         account_id=_account(fields) if fields.has("account_id") else None,
     )
 

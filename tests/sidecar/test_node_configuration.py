@@ -17,7 +17,7 @@ import sidecar
 from sidecar.cli import main
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.fields import lasting_secret_path, secret_path
-from sidecar.config.node import SidecarConfig, load_config
+from sidecar.config.node import SidecarConfig, load_config, read_config
 from sidecar.config.operators import OperatorsConfig
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import MAX_SERVERS, DocumentError, Fields
@@ -585,3 +585,24 @@ def test_a_pipe_is_no_file_to_read_a_secret_from_again(tmp_path: Path) -> None:
     fields = Fields({"token_file": "pipe"}, "node.toml")
     assert lasting_secret_path(fields, "token", tmp_path) is None
     assert secret_path(fields, "token", tmp_path) == tmp_path / "pipe"
+
+
+def test_an_emulator_by_name_is_one_address() -> None:
+    """Somebody else may listen at the other one of ``localhost``."""
+    table = {
+        "node": "n1",
+        "memory": {"budget": "64mb"},
+        "sampling": {"endpoint": "ipc:///run/samples"},
+        "controller": {
+            "observations_bucket": "o",
+            "plans_bucket": "p",
+            "topic_arn": "arn:aws:sns:us-east-1:123456789012:t",
+            "queue_url": "http://localhost:4566/q",
+            "endpoint_url": "http://localhost:4566",
+        },
+        "server": [{"name": "a", "url": "redis://127.0.0.1:1"}],
+    }
+    cloud = read_config(Fields(table, "test"), Path()).controller.cloud
+    assert cloud is not None
+    assert cloud.endpoint_url == "http://127.0.0.1:4566"
+    assert cloud.queue_url == "http://127.0.0.1:4566/q"

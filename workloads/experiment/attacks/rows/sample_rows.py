@@ -132,7 +132,10 @@ def _forged_by_a_stranger(endpoint: str) -> None:
         must(rate < 100, f"an idle server has {rate:,.0f} reads a second")
         must(target.server("pages")["curve"], "the real curve is gone")
         must("another salt" not in target.log_text(), "the real curve was thrown away")
-        must("a batch without its secret is dropped" in target.log_text(), "the log does not tell of it")
+        must(
+            "a batch without its secret is dropped" in target.log_text(),
+            "the log does not tell of it",
+        )
 
 
 def _secret_of(target: Target, name: str) -> bytes:
