@@ -48,8 +48,9 @@ def test_its_plan_is_checked_and_carried_out(
         assert sidecar.metrics.value("plans_refused") == 0
     assert plan is not None
     assert (plan.method, plan.decision, plan.optimality_gap) == ("equal", "apply", 1.0)
-    assert plan.predicted_gain_ratio is None
-    assert [server.hit_ratio for server in plan.servers] == [None, None]
+    # It predicts nothing: the figures are the sidecar's own.
+    assert plan.predicted_gain_ratio is not None
+    assert None not in [server.hit_ratio for server in plan.servers]
     assert f"plan: cycle {plan.cycle}, apply, by equal with a gap of 100.00 %" in caplog.text
 
 
