@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
-from sidecar.servers.figures import Figures
+from sidecar.servers.figures import Figures, number_of
 from sidecar.servers.redis_server import (
     MOST_REPLY_BYTES,
     NONSENSE,
@@ -41,6 +42,8 @@ NO_TOUCH = "+client|no-touch"
 _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
+# Of a version; int() takes other digits too, and fails on very many.
+_DIGITS = re.compile(r"[0-9]{1,9}")
 _MODES = ("redis_mode", "server_mode")
 
 
@@ -145,22 +148,25 @@ class LookedServer(RedisServer):
         if (product := other_product(info)) is not None:
             raise ServerRefusedError(f"it is {product}: only Redis and Valkey are looked at")
         try:
-            at_seconds = Figures(info, set()).get("server_time_usec") / 1e6 or time.time()
-            reading = ServerReading.parse(info, self._settings, at_seconds)
+            return self._told(info)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
-        version = str(info.get("redis_version", "")).split(".")[:2]
-        self._version = tuple(int(part) for part in version if part.isdecimal())
+
+    def _told(self, info: Mapping[str, Any]) -> Told:
         figures = Figures(info, set())
+        at_seconds = figures.get("server_time_usec") / 1e6 or time.time()
+        reading = ServerReading.parse(info, self._settings, at_seconds)
+        version = str(info.get("redis_version", "")).split(".")[:2]
+        self._version = tuple(int(part) for part in version if _DIGITS.fullmatch(part))
         stats = {
             key.removeprefix("cmdstat_"): value
             for key, value in info.items()
             if key.startswith("cmdstat_") and isinstance(value, Mapping)
         }
         self.databases = {
-            int(key[2:]): Figures(value, set()).get("keys")
+            number_of({key: key[2:]}, key): Figures(value, set()).get("keys")
             for key, value in info.items()
-            if key[:2] == "db" and key[2:].isdigit() and isinstance(value, Mapping)
+            if key[:2] == "db" and isinstance(value, Mapping)
         }
         return Told(
             reading=reading,

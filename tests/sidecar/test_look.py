@@ -25,6 +25,7 @@ from sidecar.look.looked_server import acl_line
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import named_servers, node_config
 from tests.secret_file import write_secret
+from tests.sidecar.altered_server import altered
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer, free_port
@@ -517,3 +518,13 @@ def test_answers_that_no_server_gives_end_one_look_alone(
     assert [one.why for one in looking.refused] == ["its answers make no sense: int too large"]
     assert [one.config.name for one in looking.seen()] == ["one"]
     looking.close()
+
+
+def test_odd_digits_in_an_answer_end_one_look_alone(start_server: StartServer, look: Look) -> None:
+    """As any program may say them that listens at a server's address."""
+    server, good = filled(start_server, databases=64), filled(start_server)
+    server.client.execute_command("SWAPDB", 0, 10)
+    with altered(server, lambda _, part: part.replace(b"db10:", "db²:".encode())) as url:
+        code, out, err = look(f"odd={url}", f"good={good.url}")
+    assert code == 0, err
+    assert "Not looked at: odd" in out
