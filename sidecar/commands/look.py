@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +39,8 @@ INTERRUPTED = 130
 _LEAST_PROGRESS_SECONDS = 5.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
-# Of the servers that are found: any user can start processes that never answer.
-_MOST_FOUND = 50
+# Of the servers that are found, and of those among them that are left alone.
+_MOST_FOUND, _MOST_NAMED = 50, 10
 
 
 def add_parser(commands: Any) -> None:
@@ -91,7 +91,6 @@ def _look(
     if not looking.looks:
         print(nothing_words(looking.refused), file=sys.stderr)
         return 1
-    strangers = {server.name for server in config.servers if server.password is None}
     config = _with_budget(options, config, looking, budget_bytes)
     seen = looking.seen()
     counts = {look.config.name: look.monitor.counts for look in looking.looks}
@@ -105,8 +104,7 @@ def _look(
         init=str(options.init) if options.init else None,
     )
     if options.init:
-        told = access.password and not options.config
-        _write(options, access, answer, strangers if told else set())
+        _write(options, access, answer)
     print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
     return 0
 
@@ -146,8 +144,7 @@ def _config(
                 for server in file.servers
             ),
         )
-    found = [] if options.addresses else _found()
-    addresses = options.addresses or [server.url for server in found]
+    addresses = options.addresses or [server.url for server in _found()]
     if not addresses:
         return None
     for address in addresses:
@@ -159,28 +156,28 @@ def _config(
     servers = named_servers(addresses)
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.
-    config = node_config(servers, 1 << 40, latencies, access)
-    # By name, as addresses are written anew; who names addresses himself knows whose they are.
-    own = [one.may_have_password for one in found] or [True] * len(servers)
-    strangers = {name for name, is_own in zip(servers, own, strict=True) if not is_own}
-    told = (
-        replace(server, password=None, username=None, password_from=None)
-        if server.name in strangers
-        else server
-        for server in config.servers
-    )
-    return replace(config, servers=tuple(told))
+    return node_config(servers, 1 << 40, latencies, access)
 
 
 def _found() -> list[LocalServer]:
+    """Any user can start what calls itself a server, and have it say anything."""
     found = local_servers()
-    if len(found) > _MOST_FOUND:
+    own = [one for one in found if one.is_believed]
+    strangers = [one for one in found if not one.is_believed]
+    for one in strangers[:_MOST_NAMED]:
         print(
-            f"spreds: of {len(found)} servers {_MOST_FOUND} are looked at: name the others",
+            f"spreds: {one.url} is not looked at, as its socket is of {one.whose}: name the "
+            "address, if you know whose server it is",
             file=sys.stderr,
         )
-        found = sorted(found, key=lambda server: not server.may_have_password)[:_MOST_FOUND]
-    return found
+    if len(strangers) > _MOST_NAMED:
+        print(f"spreds: nor are {len(strangers) - _MOST_NAMED} more", file=sys.stderr)
+    if len(own) > _MOST_FOUND:
+        print(
+            f"spreds: of {len(own)} servers {_MOST_FOUND} are looked at: name the others",
+            file=sys.stderr,
+        )
+    return own[:_MOST_FOUND]
 
 
 def _check_names(latencies: Mapping[str, float], names: Sequence[str]) -> None:
@@ -220,14 +217,9 @@ def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
     return not (told or options.backend_latency)
 
 
-def _write(
-    options: argparse.Namespace, access: Access, answer: Answer, strangers: Collection[str]
-) -> None:
-    """All but those of strangers, who would be told the password. Raises OSError."""
+def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
+    """Raises OSError."""
     servers = {one.config.name: one.config.url for one in answer.seen}
-    for name in sorted(servers.keys() & strangers):
-        print(f"spreds: {name} is another user's, and is left out of the file", file=sys.stderr)
-        del servers[name]
     endpoint = options.init.absolute().parent / "samples"
     if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
         endpoint = Path("/run/spreds/samples")

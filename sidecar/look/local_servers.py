@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from sidecar.base.private_files import who_else_may_write
 from solver_lambda.http.listening_sockets import PROC, all_listening
+from solver_lambda.http.message import user_of
 
 _SERVER = re.compile(r"(?:redis|valkey)[\w.-]*-server[\w.-]*")
 # What stands after the program's name in its title.
@@ -39,10 +40,21 @@ class LocalServer(NamedTuple):
     users: frozenset[int] = frozenset()
 
     @property
-    def may_have_password(self) -> bool:
+    def is_believed(self) -> bool:
         """Whether all who listen there are we, root or the user of a package: any other user may
-        have started what calls itself a server, to be told a password."""
-        return bool(self.users) and self.users <= {0, os.geteuid(), *_package_users()}
+        have started what calls itself a server, to say anything, and to be told a password."""
+        return bool(self.users) and self.users <= believed_users()
+
+    @property
+    def whose(self) -> str:
+        """The users, for people."""
+        users = sorted(self.users)
+        return " and ".join("anybody" if one == ANYBODY else user_of(one) for one in users)
+
+
+def believed_users() -> frozenset[int]:
+    """Whose servers are looked at although nobody named them."""
+    return frozenset({0, os.geteuid(), *_package_users()})
 
 
 def local_servers(proc: Path = PROC) -> list[LocalServer]:

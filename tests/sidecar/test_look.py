@@ -348,16 +348,16 @@ def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
     port = free_port()
     at_port = start_server("4mb", binary=STOCK, port=port)
     at_socket = start_server("4mb", binary=STOCK)
-    found = {one.process_id: one.url for one in local_servers() if one.may_have_password}
+    found = {one.process_id: one.url for one in local_servers() if one.is_believed}
     assert found[at_port.process.pid] == f"redis://127.0.0.1:{port}"
     assert found[at_socket.process.pid] == at_socket.url
 
 
-def test_passwords_do_not_go_to_what_any_user_may_have_started() -> None:
+def test_what_any_user_may_have_started_is_not_believed() -> None:
     own, other = os.geteuid(), 54_321
     for users, may in (({own}, True), ({other}, False), ({own, other}, False), ((), False)):
         found = LocalFound(1, "redis://127.0.0.1:1", frozenset(users))
-        assert found.may_have_password == may
+        assert found.is_believed == may
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -439,25 +439,40 @@ def test_each_server_has_a_name_of_its_own() -> None:
     }
 
 
-def test_a_strangers_server_is_left_out_of_the_file(
+def test_a_strangers_server_is_looked_at_only_if_it_is_named(
     start_server: StartServer, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever uses the file tells it the password."""
-    own, other = filled(start_server), filled(start_server)
-    own.client.config_set("requirepass", "a-password")
-    users = {own.url: os.geteuid(), other.url: 54_321}
-    found = [LocalFound(1, url, frozenset({user})) for url, user in users.items()]
-    monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
-    monkeypatch.setenv("REDISCLI_AUTH", "a-password")
-    path = tmp_path / "node.toml"
-    code, _, err = look("--init", str(path))
-    assert code == 0, err
-    assert "is another user's, and is left out of the file" in err
-    assert own.url in path.read_text()
-    assert other.url not in path.read_text()
+    """He may say anything of it, also that it is another one; and whoever uses the file tells it
+    the password."""
+    own, path = filled(start_server), tmp_path / "node.toml"
+    asked = []
+
+    def note(question: bytes, part: bytes) -> bytes:
+        asked.append(question)
+        return part
+
+    with altered(own, note) as other:
+        users = {other: 54_321, own.url: os.geteuid()}
+        found = [LocalFound(1, url, frozenset({user})) for url, user in users.items()]
+        monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
+        code, out, err = look("--init", str(path), "--json")
+        assert code == 0, err
+        (line,) = err.splitlines()
+        assert line.startswith(f"spreds: {other} is not looked at, as its socket is of uid 54321: ")
+        assert "name the address" in line
+        assert not asked
+        told = json.loads(out)
+        assert ([one["url"] for one in told["servers"]], told["not_looked_at"]) == ([own.url], [])
+        assert told["budget_bytes"] == 4 << 20
+        assert other not in path.read_text()
+        monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found[:1])
+        assert look()[0] == 1
+        assert not asked
+        assert look(other)[0] == 0
+        assert asked
 
 
-def test_of_very_many_servers_those_of_strangers_are_left_out(
+def test_strangers_crowd_no_server_out_and_fill_no_screen(
     start_server: StartServer, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [LocalFound(n, f"redis://127.0.0.1:{n}", frozenset({54_321})) for n in range(1, 60)]
@@ -465,7 +480,8 @@ def test_of_very_many_servers_those_of_strangers_are_left_out(
     monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
     code, out, err = look("--json")
     assert code == 0
-    assert "of 60 servers 50 are looked at" in err
+    assert len(err.splitlines()) == 11
+    assert "49 more" in err
     assert len(json.loads(out)["servers"]) == 1
 
 
