@@ -19,7 +19,7 @@ from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
-from sidecar.look.local_servers import LocalServer, local_servers
+from sidecar.look.local_servers import LocalServer, believed_users, local_servers
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import (
@@ -63,7 +63,9 @@ def execute(options: argparse.Namespace) -> int:
         print("spreds: no Redis or Valkey server was found here: name its address", file=sys.stderr)
         return 1
     with _stopped_by_hand() as stopped:
-        looking = Looking(config.servers, wait=stopped.wait)
+        is_named = bool(options.addresses or options.config)
+        believed = None if is_named else believed_users()
+        looking = Looking(config.servers, wait=stopped.wait, believed=believed)
         try:
             guessed = _guessed(options, file)
             return _look(options, config, access, looking, stopped, guessed_latency=guessed)

@@ -91,7 +91,8 @@ class LookedServer(RedisServer):
 
     decodes = False
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, believed: frozenset[int] | None = None) -> None:
+        self.believed = believed
         super().__init__(config)
         self.asked: dict[str, int] = {}
         self._database: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from sidecar.config.node import ServerConfig
@@ -27,6 +28,7 @@ class Refused(NamedTuple):
 
 class Looking:
     """Of several servers. Times are of ``clock``, in seconds; ``wait`` waits so many, or less.
+    ``believed``: users who alone may listen at their addresses; ``None``: anybody may.
 
     Attributes:
         looks: of the servers that can be looked at.
@@ -42,9 +44,16 @@ class Looking:
         most_keys: int = MOST_KEYS,
         most_cost: float = MOST_COST,
         interval_seconds: float = INTERVAL_SECONDS,
+        believed: frozenset[int] | None = None,
     ) -> None:
         self._clock, self._wait = clock, wait
-        self._how = (most_keys, most_cost, interval_seconds)
+        self._begin = partial(
+            ServerLook,
+            most_keys=most_keys,
+            most_cost=most_cost,
+            interval_seconds=interval_seconds,
+            believed=believed,
+        )
         self.looks: list[ServerLook] = []
         self.refused: list[Refused] = []
         runs: dict[str, str] = {}
@@ -62,22 +71,12 @@ class Looking:
             self.looks.append(look)
 
     def _look_at(self, server: ServerConfig) -> ServerLook:
-        most_keys, most_cost, interval_seconds = self._how
-
-        def begin(server: ServerConfig) -> ServerLook:
-            return ServerLook(
-                server,
-                most_keys=most_keys,
-                most_cost=most_cost,
-                interval_seconds=interval_seconds,
-            )
-
         try:
-            return begin(server)
+            return self._begin(server)
         except CannotBeLookedAtError as error:
             if server.password is None or _NO_PASSWORD not in f"{error} {error.__cause__}":
                 raise
-            return begin(replace(server, password=None, username=None, password_from=None))
+            return self._begin(replace(server, password=None, username=None, password_from=None))
 
     def _refuse(self, name: str, error: CannotBeLookedAtError) -> None:
         self.refused.append(Refused(name, str(error), error.size_bytes))

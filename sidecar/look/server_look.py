@@ -102,6 +102,7 @@ class ServerLook:
     """Of one server.
 
     ``budget_bytes``: how far its curve is to reach. Times are in seconds of any clock.
+    ``believed``: users who alone may listen at its address, whenever we connect.
 
     Raises:
         CannotBeLookedAtError: it has no idle times, or does not answer.
@@ -114,9 +115,10 @@ class ServerLook:
         most_keys: int = MOST_KEYS,
         most_cost: float = MOST_COST,
         interval_seconds: float = INTERVAL_SECONDS,
+        believed: frozenset[int] | None = None,
     ) -> None:
         self.config = config
-        self.server = LookedServer(config)
+        self.server = LookedServer(config, believed)
         self.told: Told = self.server.begin()
         self._sampler = IdleTimeSampler(self.server, self.told, most_keys=most_keys)
         self._most_keys, self._most_cost = most_keys, most_cost

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Callable, Collection
 from ipaddress import ip_address
+from struct import Struct
 from typing import Any
 
 import redis
@@ -21,35 +23,63 @@ from solver_lambda.http.listening_sockets import (
 )
 from solver_lambda.http.message import user_of
 
+# Of a peer: its process, user and group, as SO_PEERCRED has them.
+_CREDENTIALS = Struct("iII")
 
-def guard(connection: Any) -> None:
+
+def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     """Has each of its sockets checked before anything is sent, but with TLS, which proves who
-    answers; and nothing is told of the library.
+    answers; and nothing is told of the library. ``believed``: users who alone may listen there.
 
     Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no right
     to that, and without it the server's ACL LOG would fill with refusals.
     """
     # By the names of its versions 5 to 8.
     connection.driver_info = connection.lib_name = connection.lib_version = None
-    is_tcp = isinstance(connection, redis.Connection)
-    if is_tcp and not isinstance(connection, redis.SSLConnection):
-        connect = connection._connect
+    if isinstance(connection, redis.SSLConnection):
+        return
+    connect = connection._connect
+    if isinstance(connection, redis.Connection):
         connection._connect = lambda: _checked(
-            connect(), connection.host, connection.socket_connect_timeout
+            connect(),
+            lambda connected: _refuse_stranger(
+                connected, connection.host, connection.socket_connect_timeout, believed
+            ),
+        )
+    elif believed is not None:
+        connection._connect = lambda: _checked(
+            connect(),
+            lambda connected: _refuse_others({_made_by(connected)}, connection.path, believed),
         )
 
 
-def _checked(connected: socket.socket, name: str, wait_seconds: float) -> socket.socket:
+def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
     """Raises OSError."""
     try:
-        _refuse_stranger(connected, name, wait_seconds)
+        check(connected)
     except OSError:
         connected.close()
         raise
     return connected
 
 
-def _refuse_stranger(connected: socket.socket, name: str, wait_seconds: float) -> None:
+def _made_by(connected: socket.socket) -> int:
+    """The user who made the Unix socket listen."""
+    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    user_id: int = _CREDENTIALS.unpack(told)[1]
+    return user_id
+
+
+def _refuse_others(users: Collection[int], place: str, believed: Collection[int]) -> None:
+    """Raises OSError."""
+    if others := set(users) - set(believed):
+        who = " and ".join(user_of(one) for one in sorted(others))
+        raise OSError(f"{who} listens at {place} now, and nothing was sent")
+
+
+def _refuse_stranger(
+    connected: socket.socket, name: str, wait_seconds: float, believed: Collection[int] | None
+) -> None:
     if not _is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
@@ -63,6 +93,8 @@ def _refuse_stranger(connected: socket.socket, name: str, wait_seconds: float) -
             f"{' and '.join(user_of(one) for one in sorted(users))} listen at addresses of {name}, "
             "and nothing was sent: write the server's address instead of its name"
         )
+    if believed is not None:
+        _refuse_others(users, f"{host}:{port}", believed)
     # Without one, the port is forwarded elsewhere.
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:

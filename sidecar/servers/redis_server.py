@@ -69,6 +69,7 @@ class RedisServer:
 
     decodes = True
     """Whether replies are text; names of keys may be any bytes."""
+    believed: frozenset[int] | None = None  # users, who alone may listen here; None: anybody
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
@@ -93,7 +94,7 @@ class RedisServer:
             # Of each client redis-py would make a table; that list is only searched.
             self._client.response_callbacks.pop("CLIENT LIST")
             self._connection: Any = self._client.connection_pool.make_connection()
-            guard(self._connection)
+            guard(self._connection, self.believed)
             self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
             raise DocumentError(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,9 +21,9 @@ from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.look.local_servers import LocalServer as LocalFound
 from sidecar.look.local_servers import local_servers
-from sidecar.look.looked_server import acl_line
+from sidecar.look.looked_server import CannotBeLookedAtError, acl_line
 from sidecar.look.looking import Looking
-from sidecar.look.node_file import named_servers, node_config
+from sidecar.look.node_file import Access, named_servers, node_config
 from tests.secret_file import write_secret
 from tests.sidecar.altered_server import altered
 from tests.sidecar.fixtures import StartServer
@@ -544,3 +544,57 @@ def test_odd_digits_in_an_answer_end_one_look_alone(start_server: StartServer, l
         code, out, err = look(f"odd={url}", f"good={good.url}")
     assert code == 0, err
     assert "Not looked at: odd" in out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize("kind", ["port", "path"])
+def test_who_takes_the_place_of_a_server_during_a_look_is_told_nothing(
+    kind: str, start_server: StartServer
+) -> None:
+    """That an address was a server's of root when it was found says nothing of who has it now."""
+    settings = {"port": free_port()} if kind == "port" else {}
+    server = filled(start_server, **settings)
+    server.client.config_set("requirepass", "a-password")
+    path = server.url.removeprefix("unix://")
+    url = server.url if kind == "path" else f"redis://127.0.0.1:{settings['port']}"
+    access = Access(password="a-password", told_by="REDISCLI_AUTH")
+    config = node_config({"one": url}, 8 << 20, {}, access)
+    looking = Looking(config.servers, wait=lambda _: None, believed=frozenset({0}))
+    (look,) = looking.looks
+    look.begin(8 << 20, 30.0, 0.0)
+    look.round(1.0)
+    server.stop()
+    if kind == "path":
+        Path(path).parent.mkdir(exist_ok=True)
+        stranger = socket.socket(socket.AF_UNIX)
+        stranger.bind(path)
+    os.seteuid(54_321)
+    try:
+        if kind == "port":
+            stranger = socket.create_server(("127.0.0.1", settings["port"]))
+        stranger.listen()
+    finally:
+        os.seteuid(0)
+    with stranger:
+        told: list[bytes] = []
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    with stranger.accept()[0] as connected:
+                        told.append(connected.recv(1_000))
+
+        thread = Thread(target=accept, daemon=True)
+        thread.start()
+        for second in range(2, 10):
+            try:
+                look.round(float(second))
+            except CannotBeLookedAtError as error:
+                why = str(error)
+        wait_until(lambda: bool(told), lambda: why)
+        stranger.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE_SECONDS)
+        assert set(told) == {b""}
+    assert "uid 54321" in why
+    assert "nothing was sent" in why
+    looking.close()
