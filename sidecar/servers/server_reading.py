@@ -12,7 +12,7 @@ from sidecar.servers.figures import Figures, figure_of, number_of
 from sidecar.servers.memory_figures import memory_of
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.servers.work_queue import work_of
-from solver_lambda.documents.reader import shown
+from solver_lambda.documents.reader import MOST_BYTES, shown
 
 # Of INFO. Not errorstats, in which clients make the lines, as many as they like.
 INFO_SECTIONS = (
@@ -37,6 +37,7 @@ _MOST_SETTING = 4096
 _POLICY = re.compile(r"[a-z][a-z-]{0,31}")
 _ROLE = re.compile(r"master|slave")
 _REPLICA, _MOST_REPLICAS, _MOST_ADDRESS = re.compile(r"slave\d{1,4}"), 32, 300
+_WRAPPED = re.compile(r"-[0-9]{1,19}")
 _RUN_ID = re.compile(r"[0-9a-f]{40}")
 # The patch's knobs and the module's.
 SAMPLER_PREFIXES = ("spreds-", "spreds.")
@@ -153,7 +154,7 @@ class ServerReading:
             allocator=plain(str(info.get("mem_allocator", "")))[:_MOST_ALLOCATOR],
             instance=int(run_id[:16], 16),
             role=_word(info, "role", "master", _ROLE),
-            maxmemory_bytes=number_of(info, "maxmemory"),
+            maxmemory_bytes=_maxmemory(info),
             maxmemory_policy=policy,
             maxmemory_samples=_samples(set_to),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
@@ -253,6 +254,13 @@ def _is_plain(text: object) -> bool:
 
 def _samples(config: Figures) -> int:
     return max(1, min(config.get("maxmemory-samples", 5, _MOST_INT), _MOST_SAMPLES))
+
+
+def _maxmemory(info: Mapping[str, Any]) -> int:
+    """INFO says 2^63 bytes and more with a sign; whoever set that by hand gets it put back."""
+    if _WRAPPED.fullmatch(str(info.get("maxmemory"))):
+        return MOST_BYTES
+    return number_of(info, "maxmemory")
 
 
 def _keys(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:

@@ -14,6 +14,8 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.memory_figures import LATENCY_HISTOGRAM_BYTES
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.reader import MOST_BYTES
+from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
@@ -258,3 +260,16 @@ def test_a_server_is_read_while_it_loads_its_file(
         finally:
             reader.close()
             server.client.config_set("key-load-delay", 0)
+
+
+def test_a_size_beyond_what_info_can_say_is_read_as_more_than_any_memory(
+    start_server: StartServer,
+) -> None:
+    """CONFIG SET takes 64 bits, and INFO tells them with a sign. Who cannot be read is never put
+    back."""
+    server = start_server("4mb", binary=BUILD / "bin" / "redis-server-stock")
+    asked = RedisServer(ServerConfig("s", server.url))
+    for number in (2**63 - 1, 2**63, 2**64 - 1):
+        server.client.config_set("maxmemory", number)
+        assert asked.read().maxmemory_bytes == MOST_BYTES
+    asked.close()
