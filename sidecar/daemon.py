@@ -68,7 +68,7 @@ class Sidecar:
             self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
         )
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
-        store = make_settings_store(config.controller)
+        store = make_settings_store(config.controller, stays=True)
         remembered = RememberedSettings(remembered_path(config.state_file))
         self._settings = SettingsReader(store, config, self.metrics, remembered)
         self._settings_in_time = BackgroundSettings(self._settings, self.metrics)
@@ -276,7 +276,7 @@ class Sidecar:
             self._refuse_config(f"{changed} changed, restart for that")
             return
         try:
-            store = make_settings_store(config.controller)
+            store = make_settings_store(config.controller, stays=True)
             controller = make_controller(
                 config, self._control.plans.take, self.metrics, instead_of=self._controller
             )

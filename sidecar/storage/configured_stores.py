@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.storage.aws import USUAL_SECONDS
+from sidecar.storage.emulator_listeners import believe_listeners
 from sidecar.storage.store import BucketStore, FolderStore
 
 
-def make_settings_store(controller: ControllerConfig) -> FolderStore | BucketStore | None:
+def make_settings_store(
+    controller: ControllerConfig, *, stays: bool = False
+) -> FolderStore | BucketStore | None:
     """Where teams' settings lie: beside the observations; ``None`` without a store.
 
     An embedded controller without a folder goes on reading them from the bucket, if one is named.
+    ``stays``: this process is a sidecar, which believes who has an emulator's port now.
     """
     folder, cloud = controller.folder, controller.cloud
     if cloud is None or (controller.kind == "embedded" and folder):
         return FolderStore(folder) if folder else None
+    if stays and cloud.endpoint_url:
+        believe_listeners(cloud.endpoint_url)
     return make_bucket(
         cloud.observations_bucket,
         cloud.region,

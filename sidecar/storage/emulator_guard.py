@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from functools import cache
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, HTTPClientError
 
+from sidecar.storage.emulator_listeners import believed_listeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
     listening_sockets,
-    nobody_in_particular,
 )
 from solver_lambda.http.message import user_of
 
@@ -29,28 +27,15 @@ class StrangerError(BotoCoreError):  # type: ignore[misc]
 
 def guard(client: Any, endpoint_url: str) -> None:
     """Has each connection in plain text over loopback checked before anything is sent on it: only
-    root, we, and whoever listened at ``endpoint_url`` first in this process's time are believed.
+    root, we, and those of ``believe_listeners`` are believed.
 
     A call raises StrangerError then.
     """
-    url = urlsplit(endpoint_url)
-    first = _first_users(url.hostname or "", url.port or 80)
+    believed = {0, os.geteuid(), *believed_listeners(endpoint_url)}
     session = client._endpoint.http_session
     classes = session._pool_classes_by_scheme
     session.send = _telling(session.send)
-    classes["http"] = _guarded_pools(classes["http"], {0, os.geteuid(), *first})
-
-
-@cache
-def _first_users(host: str, port: int) -> frozenset[int]:
-    """Who listens there when this is asked first."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
-        users = {one.user_id for one in listening_sockets(hosts, port)}
-    except OSError:  # it can be asked for no plan either
-        users = set()
-    return frozenset(users - {nobody_in_particular()})
+    classes["http"] = _guarded_pools(classes["http"], believed)
 
 
 def _telling(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -113,5 +98,6 @@ def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
     who = " and ".join(map(user_of, strangers)) or "somebody who cannot be seen"
     raise StrangerError(
         words=f"controller.endpoint_url: {who} has {address}:{port}, and nothing was sent: only "
-        "root, our user, and who listened there when this program started are believed"
+        "root and our user are believed, and by a sidecar who listened there when it started; if "
+        "he is the emulator's, run this as its user"
     )

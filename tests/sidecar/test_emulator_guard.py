@@ -11,11 +11,14 @@ from threading import Thread
 
 import pytest
 
+from sidecar.cli import main
 from sidecar.storage import emulator_guard
+from sidecar.storage.emulator_listeners import believe_listeners
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
 from tests.sidecar.answering import answering
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
+from workloads.local_node import wait_until
 from workloads.local_server import free_port
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")
@@ -46,7 +49,7 @@ def store_at(port: int) -> S3Store:
 @as_root
 def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
     port = free_port()
-    store_at(port)  # as the sidecar starts
+    believe_listeners(f"http://127.0.0.1:{port}")  # as the sidecar starts
     with strangers(port) as listening:
         with pytest.raises(StoreError) as refused:
             store_at(port).put("n1/1.json", b"{}")
@@ -56,6 +59,30 @@ def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
         "s3://observations/n1/1.json: controller.endpoint_url: nobody (uid 65534) has "
         f"127.0.0.1:{port}, and nothing was sent"
     )
+
+
+@as_root
+def test_a_command_sends_nothing_to_who_listened_before_it_began(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """He may have taken the port at any time; a sidecar that runs knows who had it before."""
+    with strangers(0) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        heard = []
+
+        def answer() -> None:
+            with listening.accept()[0] as connected:
+                heard.append(connected.recv(1 << 16))
+
+        Thread(target=answer, daemon=True).start()
+        words = ["--bucket", "observations", "--node", "n1", "--endpoint-url", url]
+        code = main(["weights", "show", "s", "--region", "us-east-1", *words])
+        wait_until(lambda: bool(heard), lambda: url)
+    assert (code, heard) == (1, [b""])
+    told = capsys.readouterr().err
+    assert "nobody (uid 65534) has" in told
+    assert "nothing was sent" in told
+    assert "run this as its user" in told
 
 
 @as_root
@@ -78,7 +105,9 @@ def test_another_user_who_listened_at_the_start_is_asked() -> None:
                 connected.sendall(OK)
 
         thread = Thread(target=answer)
-        store = store_at(listening.getsockname()[1])
+        port = listening.getsockname()[1]
+        believe_listeners(f"http://127.0.0.1:{port}")
+        store = store_at(port)
         thread.start()
         store.put("n1/1.json", b"{}")
         thread.join()

@@ -1,0 +1,37 @@
+"""Who had the port of an emulator of AWS on this machine when the sidecar started."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from solver_lambda.http.listening_sockets import listening_sockets, nobody_in_particular
+
+# By host and port.
+_believed: dict[tuple[str, int], frozenset[int]] = {}
+
+
+def believe_listeners(endpoint_url: str) -> None:
+    """Who listens there when this is first called is believed in all of this process's time. For a
+    sidecar, which stays: whoever comes before a short command may be anybody."""
+    host, port = place = _place_of(endpoint_url)
+    if place in _believed:
+        return
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+        users = {one.user_id for one in listening_sockets(hosts, port)}
+    except OSError:  # it can be asked for no plan either
+        users = set()
+    _believed[place] = frozenset(users - {nobody_in_particular()})
+
+
+def believed_listeners(endpoint_url: str) -> frozenset[int]:
+    """Users; none where ``believe_listeners`` was not called."""
+    return _believed.get(_place_of(endpoint_url), frozenset())
+
+
+def _place_of(endpoint_url: str) -> tuple[str, int]:
+    url = urlsplit(endpoint_url)
+    return url.hostname or "", url.port or 80
