@@ -143,8 +143,9 @@ def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
     if service is not None and service.is_open and not service.allow_plain_http:
         raise fields.refuse(
             "url",
-            f"is {service.url!r}, plain text to another machine, and whoever is on the way could "
-            "make plans: take https, or give key_file, or set controller.allow_plain_http = true",
+            f"is {shown_url(service.url)!r}, plain text to another machine, and whoever is on the "
+            "way could make plans: take https, or give key_file, or set "
+            "controller.allow_plain_http = true",
         )
     controller = ControllerConfig(
         kind=kind,

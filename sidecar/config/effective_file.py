@@ -147,9 +147,9 @@ def _controller(controller: ControllerConfig) -> Options:
             "region": cloud.region,
             "topic_arn": cloud.topic_arn,
             "delivery": cloud.delivery,
-            "queue_url": cloud.queue_url,
+            **_url(cloud.queue_url, "queue_url"),
             "listen": None if cloud.listen is None else _address(*cloud.listen),
-            "endpoint_url": cloud.endpoint_url,
+            **_url(cloud.endpoint_url, "endpoint_url"),
         }
     if (service := controller.service) is not None:
         options |= {
@@ -199,10 +199,12 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _url(url: str) -> Options:
+def _url(url: str | None, key: str = "url") -> Options:
     """Without what may be a secret in it."""
+    if url is None:
+        return {key: None}
     shown, mark, _ = shown_url(url).partition("?")
-    return {"url": shown, **({"# after its ?": "not shown"} if mark else {})}
+    return {key: shown, **({f"# after the ? of {key}": "not shown"} if mark else {})}
 
 
 def _server(server: ServerConfig) -> Options:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.fields import reads_secrets
 from solver_lambda.documents.reader import Fields
 from solver_lambda.secret import why_not_secret
@@ -45,7 +46,8 @@ def read_tls(fields: Fields, folder: Path, url: str) -> TlsConfig | None:
     given = [key for key in KEYS if fields.has(key)]
     if not url.startswith("rediss://"):
         if given:
-            raise fields.refuse(given[0], f"is for a rediss:// url, and this one is {url!r}")
+            shown = shown_url(url)
+            raise fields.refuse(given[0], f"is for a rediss:// url, and this one is {shown!r}")
         return None
     ca_certs, certfile, keyfile = (
         folder / fields.text(key) if fields.has(key) else None for key in KEYS[:3]

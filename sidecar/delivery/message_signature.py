@@ -22,6 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from sidecar.config.addresses import shown_url
 from sidecar.delivery.signing_certificate import (
     CertificateError,
     CertificateFetches,
@@ -100,7 +101,7 @@ class SignatureCheck:
         if emulator_url is not None:
             log.warning(
                 "SNS is an emulator at %s: whoever answers there can sign notifications",
-                emulator_url,
+                shown_url(emulator_url),
             )
 
     def check(self, message: Mapping[str, Any], sender: str = "") -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.preflight.finding import Finding
 from sidecar.storage.configured_stores import make_bucket
@@ -151,8 +152,8 @@ def _queue(cloud: CloudConfig, url: str) -> Finding:
         sqs.change_message_visibility(QueueUrl=url, ReceiptHandle="none", VisibilityTimeout=0)
     except aws_errors() as error:
         if _code(error) not in _NO_RECEIPT:
-            return Finding("problem", key, f"{url}: {error}", _remedy(key, error))
-    return Finding("ok", key, f"{url} answers")
+            return Finding("problem", key, f"{shown_url(url)}: {error}", _remedy(key, error))
+    return Finding("ok", key, f"{shown_url(url)} answers")
 
 
 def _remedy(key: str, error: BaseException | None) -> str:

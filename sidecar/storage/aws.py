@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sidecar.config.addresses import shown_url
 from solver_lambda.documents.reader import DocumentError
 
 # The time for a call of a command, and wherever nothing says how long an answer may take.
@@ -56,7 +57,7 @@ def client(
             guard(made, endpoint_url)
         return made
     except (BotoCoreError, ValueError) as error:
-        place = endpoint_url or region
+        place = shown_url(endpoint_url) if endpoint_url else region
         raise DocumentError(
             f"controller: {service} cannot be used at {place!r}: {error}"
         ) from error

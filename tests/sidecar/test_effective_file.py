@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -139,3 +140,37 @@ def test_sizes_are_exact(size_bytes: int) -> None:
 @given(st.floats(1e-9, 1e9))
 def test_durations_are_exact(seconds: float) -> None:
     assert parse_duration(duration_text(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("/123456789012/q", "/123456789012/q?sig=SEKRIT"),
+        ("observations_bucket =", 'endpoint_url = "http://127.0.0.1:7/?sig=SEKRIT"\n\\g<0>'),
+        ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/?code=SEKRIT"),
+        ("http://127.0.0.1:8080/", "http://10.1.2.3/?code=SEKRIT"),
+        ('7001"', '7001?x=SEKRIT"\nssl_ca_certs = "a"'),
+    ],
+    ids=["queue", "emulator", "service", "refused", "server"],
+)
+def test_what_stands_after_the_question_mark_of_an_address_is_not_shown(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, str],
+) -> None:
+    for name in ("SOME_KEY", "SOME_PASSWORD"):
+        monkeypatch.setenv(name, "0123456789abcdef" * 3)
+    write_secret(tmp_path / "secret", "not-one-that-is-printed")
+    path = tmp_path / "node.toml"
+    how = {"budget": "96MiB", "how_many": "rate = 0.037"}
+    controller = CLOUD if "123" in change[0] or "bucket" in change[0] else SERVICE
+    if "10.1.2.3" in change[1]:  # without a key it is refused
+        controller = SERVICE.replace('key_env = "SOME_KEY"', "")
+    text = re.sub(*change, NODE.format(**how, controller=controller), count=1)
+    assert "SEKRIT" in text
+    path.write_text(text)
+    main(["check", str(path)])
+    captured = capsys.readouterr()
+    assert "SEKRIT" not in captured.out + captured.err
+    assert "?..." in captured.err or "after the ?" in captured.out
