@@ -38,8 +38,8 @@ def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     connection.driver_info = connection.lib_name = connection.lib_version = None
     if isinstance(connection, redis.SSLConnection):
         return
-    connect = connection._connect
-    if isinstance(connection, redis.Connection):
+    connect, is_tcp = connection._connect, isinstance(connection, redis.Connection)
+    if is_tcp:
         connection._connect = lambda: _checked(
             connect(),
             lambda connected: _refuse_stranger(
