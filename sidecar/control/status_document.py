@@ -84,12 +84,20 @@ def status_document(
     }
 
 
-def spreds_version() -> str:
-    """Of the installed package."""
+def _installed_version() -> str:
     try:
         return version("spreds")
     except PackageNotFoundError:
         return "unknown"
+
+
+# It stands in files, and a sidecar may have no descriptor left for one.
+_SPREDS_VERSION = _installed_version()
+
+
+def spreds_version() -> str:
+    """Of the package that was installed when this process started."""
+    return _SPREDS_VERSION
 
 
 def _who_decides(config: SidecarConfig, state: SidecarState, actuator: Actuator) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from errno import EMFILE, ENFILE
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
@@ -35,8 +36,8 @@ class Documents:
     def __init__(self, watched: SidecarView) -> None:
         self._watched = watched
         self._page = load_page()
-        self._status: Shared[dict[str, Any]] = Shared(watched.status)
-        self._status_now = AtOnce(watched.status)
+        self._status: Shared[dict[str, Any]] = Shared(self._told)
+        self._status_now = AtOnce(self._told)
         self._metrics = Shared(self._make_metrics)
         self._histories = Paced()
         self._status_answer = Shared(lambda: json_answer(self._status()))
@@ -62,6 +63,16 @@ class Documents:
             for lane, found in ((None, probes), (reading, pages))
             for path, page in found.items()
         ]
+
+    def _told(self) -> dict[str, Any]:
+        """Raises RefusedError: others' connections have all descriptors."""
+        try:
+            return self._watched.status()
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE):
+                raise
+            why = f"the sidecar cannot look at itself: {error.strerror}"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "descriptors", why) from error
 
     def _make_metrics(self) -> Answer:
         body = exposition(self._status(), self._watched.metrics)

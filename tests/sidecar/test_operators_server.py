@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import http.client
 import json
 import logging
 import os
+import resource
 import socket
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +29,7 @@ from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.order_rate import OrderRate
+from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
 from sidecar.web import shared as shared_module
 from sidecar.web.access import is_own_name
@@ -157,6 +161,41 @@ def test_documents_are_those_of_the_sidecar(over_unix: Ask, watched: ExampleSide
     for wrong in ("0", "-1", "x", "1e3", "9" * 20, "%F0%9F%99%82"):
         assert over_unix(f"/api/history?limit={wrong}")[0] == 400, wrong
         assert over_unix(f"/api/history?before={wrong}")[0] == 400, wrong
+
+
+@pytest.mark.parametrize("page", ["/api/status", "/metrics", "/livez", "/readyz"])
+def test_without_descriptors_a_status_is_refused_in_a_line(
+    serve: Serve,
+    path: Path,
+    watched: ExampleSidecar,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    page: str,
+) -> None:
+    """Whoever holds many connections takes them."""
+
+    def starved() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/proc/meminfo")
+
+    monkeypatch.setattr(watched, "status", starved)
+    serve()
+    status, answer, _ = ask(UnixConnection(path), page)
+    assert status == 503
+    assert "Too many open files" in str(answer)
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_the_version_is_read_once_while_there_are_descriptors() -> None:
+    """A status that had to open a file for it would fail when there are none."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    known = version("spreds")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open("/", os.O_RDONLY)
+        assert spreds_version() == known
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
 
 def test_what_is_not_there_and_what_is_asked_wrongly(over_tcp: Ask) -> None:
