@@ -14,6 +14,8 @@ from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.server_look import INTERVAL_SECONDS, MOST_COST, Seen, ServerLook
 from sidecar.servers.redis_server import NONSENSE
 
+# Of a look, for finding the keys of one server, while the others wait; and at least.
+_ROUND_SHARE, _LEAST_ROUND_SECONDS = 0.1, 5.0
 # What a server answers to a password where it has none.
 _NO_PASSWORD = "without any password configured"  # noqa: S105
 
@@ -109,7 +111,8 @@ class Looking:
                 self._wait(min(due.due, began + look_seconds) - now)
                 continue
             try:
-                due.round(now, is_over)
+                until = now + max(_LEAST_ROUND_SECONDS, look_seconds * _ROUND_SHARE)
+                due.round(now, lambda until=until: is_over() or self._clock() >= until)  # type: ignore[misc]
             except (CannotBeLookedAtError, ArithmeticError, *NONSENSE) as error:
                 due.close()
                 self.looks.remove(due)
@@ -117,7 +120,10 @@ class Looking:
                     error = CannotBeLookedAtError(f"its answers make no sense: {error}")
                 self._refuse(due.config.name, error)
                 continue
-            progress(self._clock() - began, self.looks)
+            # Whoever answers slowly has no more of the time than each of the others.
+            ended = self._clock()
+            due.due = max(due.due, ended + (len(self.looks) - 1) * (ended - now))
+            progress(ended - began, self.looks)
         return self._clock() - began
 
     def seen(self) -> list[Seen]:

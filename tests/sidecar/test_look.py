@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -600,3 +601,35 @@ def test_who_takes_the_place_of_a_server_during_a_look_is_told_nothing(
     assert "uid 54321" in why
     assert "nothing was sent" in why
     looking.close()
+
+
+def test_a_server_that_answers_slowly_does_not_hold_up_the_others(
+    start_server: StartServer,
+) -> None:
+    """Its keys would be found within the look, and until then nobody else would be asked."""
+    seconds = 0.0
+
+    def slow(question: bytes, part: bytes) -> bytes:
+        nonlocal seconds
+        seconds += 0.8 * (b"SCAN" in question)
+        return part
+
+    def wait(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+
+    rounds: list[float] = [0.0]
+
+    def note(*_: object) -> None:
+        rounds.append(seconds)
+
+    good = filled(start_server)
+    with altered(filled(start_server, keys=8_000), slow) as url:
+        config = node_config({"slow": url, "good": good.url}, 8 << 20, {})
+        looking = Looking(config.servers, clock=lambda: seconds, wait=wait)
+        looking.run(60.0, 8 << 20, lambda: False, note)
+        looking.close()
+    assert [(one.name, one.why) for one in looking.refused] == [
+        ("slow", "answers so slowly that its keys were not found")
+    ]
+    assert max(after - before for before, after in pairwise(rounds)) < 8
