@@ -36,9 +36,11 @@ def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     """
     # By the names of its versions 5 to 8.
     connection.driver_info = connection.lib_name = connection.lib_version = None
-    if isinstance(connection, redis.SSLConnection):
+    is_tls = isinstance(connection, redis.SSLConnection)
+    is_tcp = isinstance(connection, redis.Connection)
+    if is_tls:
         return
-    connect, is_tcp = connection._connect, isinstance(connection, redis.Connection)
+    connect = connection._connect
     if is_tcp:
         connection._connect = lambda: _checked(
             connect(),
