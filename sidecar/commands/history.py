@@ -19,7 +19,7 @@ from solver_lambda.documents.words import reason_words, without_backend
 
 _LIMIT, _MOST_LIMIT = 50, 10_000
 # As the page names them.
-_KINDS = {"check": "outcome", "yardstick": "what counts", "budget": "room"}
+_KINDS = {"check": "outcome", "yardstick": "what counts", "budget": "room", "gap": "not written"}
 
 
 def add_parser(commands: Any) -> None:

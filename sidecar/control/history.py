@@ -12,6 +12,7 @@ from typing import Any
 
 from sidecar.base.private_files import make_own_folder
 from sidecar.base.regular_file import open_regular
+from sidecar.base.time_of_day import time_of_day
 from sidecar.control.history_entry import read_entry
 from sidecar.control.history_rooms import Rooms
 
@@ -67,7 +68,8 @@ class History:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._failed = False
+        # Since it failed last, and the time of the first of them.
+        self._unwritten, self._unwritten_since_seconds = 0, 0.0
         self._lines = 0
         self._rooms = Rooms()
         # Of orders without effect, what they were and said, to count them when they come again.
@@ -127,23 +129,43 @@ class History:
     def _append(self, path: Path, entry: dict[str, Any]) -> None:
         try:
             make_own_folder(path.parent)
+            if self._unwritten:
+                self._write_later(path)
+                return
             with path.open("ab") as file:
                 os.fchmod(file.fileno(), 0o600)  # also of one that an older version made
                 file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
             self._lines += 1
             if self._lines >= 2 * max(len(self._rooms), LEAST_PRUNED):
                 self._prune(path)
-            self._failed = False
         except OSError as error:
-            if not self._failed:
+            if not self._unwritten:
                 log.warning("history %s cannot be written: %s", path, error.strerror or error)
-            self._failed = True
+                self._unwritten_since_seconds = entry["at_seconds"]
+            self._unwritten += 1
+
+    def _write_later(self, path: Path) -> None:
+        """All that is kept, as the file may end with half a line, and that there was a gap. Raises
+        OSError."""
+        self._write_kept(path)
+        since, now = self._unwritten_since_seconds, time.time()
+        words = (
+            f"{self._unwritten} entries could not be written from {time_of_day(since)} to "
+            f"{time_of_day(now)}; those still in memory were written now"
+        )
+        self._unwritten = 0
+        log.info("history %s: %s", path, words)
+        gap = {"at_seconds": now, "kind": "gap", "by": "spreds", "words": words}
+        self._append(path, self._rooms.put(gap))
 
     def _prune(self, path: Path) -> None:
         with open_regular(path) as file:
             self._lines = sum(1 for _ in file)
         if self._lines == len(self._rooms):
             return
+        self._write_kept(path)
+
+    def _write_kept(self, path: Path) -> None:
         # Imported here: the command that only reads does without.
         from sidecar.storage.store import write_whole
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.history import _folded
 from sidecar.control import history as history_module
 from sidecar.control import history_rooms
@@ -262,3 +263,27 @@ def test_a_file_that_cannot_be_written_is_told_of_once(
         made.add("plan", "two")
     assert caplog.text.count("cannot be written") == 1
     assert [entry["words"] for entry in made.tail(9)] == ["one", "two"]
+
+
+def test_what_could_not_be_written_is_written_later_and_the_gap_is_told(tmp_path: Path) -> None:
+    """As when another user fills the disk for a while, which may leave half a line."""
+    path = tmp_path / "folder" / "history"
+    made = History(path)
+    made.add("plan", "one")
+    path.rename(tmp_path / "aside")
+    path.mkdir()
+    made.add("order", "two", by="a")
+    made.add("order", "three", by="a")
+    path.rmdir()
+    (tmp_path / "aside").rename(path)
+    with path.open("ab") as file:
+        file.write(b'{"at_sec')
+    made.add("plan", "four")
+    made.add("plan", "five")
+    read = read_history(path)
+    words = [entry["words"] for entry in read]
+    assert [*words[:4], words[5]] == ["one", "two", "three", "four", "five"]
+    assert (read[4]["kind"], len(words)) == ("gap", 6)
+    assert "2 entries could not be written" in words[4]
+    assert time_of_day(read[1]["at_seconds"]) in words[4]
+    assert read == made.tail(9)
