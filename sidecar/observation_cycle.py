@@ -193,6 +193,9 @@ class ObservationCycle:
                 self._actuator.budget.bytes,
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
+            self._planning_basis.forget_first(
+                {item.config.name for item in seen if item.reading.ignores_maxmemory}
+            )
             basis = self._planning_basis.basis
             observation = _with_unlimited(self._planning_basis.judged(observation), seen)
             with self._store.update() as state:

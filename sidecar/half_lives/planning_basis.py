@@ -157,6 +157,12 @@ class PlanningBasis:
             steps = seconds / self._step_seconds
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)
 
+    def forget_first(self, names: Collection[str]) -> None:
+        """What a replica has is no size of a primary to go back to: that is what it has when it is
+        promoted."""
+        for name in names:
+            self._scores.first_bytes.pop(name, None)
+
     def judged(self, observation: Observation) -> Observation:
         """The observation that was made by ``memory``, with what may be chance in it; or, where
         plans did harm, with the first sizes for bounds."""

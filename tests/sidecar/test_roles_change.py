@@ -90,6 +90,30 @@ def test_a_failover_there_and_back_evicts_nothing(
         assert servers["b"].client.dbsize() == keys
 
 
+def test_what_a_replica_has_is_no_size_to_go_back_to_once_it_is_promoted(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    """A plan that went back to what it had as an idle replica emptied the new primary."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    follow(servers["b"], servers["a"])
+    cycles = '[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "500ms"\n'
+    path = write_node(servers, memory='rss_wait = "0s"', more=cycles)
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._store.now.first_bytes, sidecar.metrics.snapshot)
+        assert sidecar._store.now.first_bytes.keys() == {"a", "c"}
+        fill(servers["a"], 10)
+        wait_until(
+            lambda: sidecar._actuator.targets()["b"] > 10 * MB,
+            lambda: (
+                sidecar._actuator.targets(),
+                servers["b"].client.info("memory")["used_memory"],
+            ),
+        )
+        servers["b"].client.replicaof("NO", "ONE")
+        wait_until(lambda: "b" in sidecar._store.now.first_bytes, sidecar.metrics.snapshot)
+        assert sidecar._store.now.first_bytes["b"] > 10 * MB
+
+
 def test_what_a_replica_does_not_use_goes_to_the_others(
     write_node: WriteNode, start_server: StartServer
 ) -> None:
