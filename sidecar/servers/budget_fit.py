@@ -15,7 +15,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.transitions import LEAST_GROWTH_RATIO, ServerState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,15 @@ def within_maxima(
     """Each size, or the operator's ``maximum`` where that is less."""
     most = {one.name: one.maximum_bytes for one in servers if one.maximum_bytes is not None}
     return {name: min(size, most.get(name, size)) for name, size in sizes_bytes.items()}
+
+
+def is_about(sizes_bytes: Mapping[str, int], others_bytes: Mapping[str, int]) -> bool:
+    """Whether they are apart by so little that a growth would wait for more. What a server needs
+    so as not to refuse writes comes with headroom, which is more."""
+    return all(
+        abs(size - others_bytes[name]) < LEAST_GROWTH_RATIO * others_bytes[name]
+        for name, size in sizes_bytes.items()
+    )
 
 
 def bounded_claims(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import with_minima_that_fit, within_maxima
+from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
@@ -110,7 +110,7 @@ class BudgetKeeper:
         if fitted is None:
             return
         sizes = fitted | {name: targets[name] for name in hanging(states)}  # when they answer
-        if sizes == targets:  # it is all that there is
+        if sizes == targets or (too_small and not over and is_about(sizes, targets)):
             self._share_unused(servers, targets, beside, least)
             return
         self._metrics.sizes_fitted.inc()

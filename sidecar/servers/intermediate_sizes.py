@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.servers.handover import Holding, attainable, handover
-from sidecar.servers.transitions import ServerState, left_bytes
+from sidecar.servers.transitions import ServerState, is_clearly_above, left_bytes
 
 # A little less than between two steps of an actuator that has nothing to do.
 LOOK_SECONDS = 0.9
@@ -82,6 +82,7 @@ class IntermediateSizes:
     def follow(self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]) -> None:
         """Look whether somebody needs more than it was given, once in ``LOOK_SECONDS``, or at once
         where writes are refused."""
+        self._give_what_is_held(states, needs)
         for state in states:
             if self._stays(state):  # nor may it come back to what others have by then
                 size = self.sizes_bytes[state.name]
@@ -94,6 +95,27 @@ class IntermediateSizes:
             holdings = self._holdings(states, needs)
             self.sizes_bytes |= handover(holdings, self._left_bytes(states))
             self._used_bytes = {name: need.used_bytes for name, need in needs.items()}
+
+    def _give_what_is_held(
+        self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]
+    ) -> None:
+        """Who holds more than its limit, and frees nothing, evicts nothing more with a lower one:
+        it gives at once what others need so as not to refuse writes."""
+        sizes = self.sizes_bytes
+        missing = sum(sizes.values()) - self.budget_bytes
+        for state in states:
+            least = needs[state.name].least_bytes if state.name in needs else 0
+            missing += max(0, min(state.target_bytes, least) - sizes[state.name]) * state.moves
+        for state in states:
+            if (
+                state.moves
+                and state.stuck
+                and state.name in needs
+                and is_clearly_above(needs[state.name].used_bytes, state.maxmemory_bytes)
+            ):
+                given = min(missing, sizes[state.name] - state.target_bytes)
+                sizes[state.name] -= max(0, given)
+                missing -= max(0, given)
 
     def _goals(self, states: Sequence[ServerState]) -> dict[str, int]:
         return attainable(self._holdings(states, {}), self._left_bytes(states))

@@ -99,14 +99,16 @@ def with_counted(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
 ) -> list[ServerState]:
-    """The states, with what those count with that keep their sizes, and as much of what one holds
-    that frees nothing as leaves each other one half of an equal share: it may be a lie."""
+    """The states, with what each needs, what those count with that keep their sizes, and as much
+    of what one holds that frees nothing as leaves each other one half of an equal share: it may be
+    a lie."""
     counted = counted_bytes(servers, states, budget_bytes, least_bytes)
     return [
         replace(
             state,
             most_counted_bytes=counted.get(state.name, math.inf),
             held_bytes=_held_bytes(state, states, budget_bytes),
+            least_bytes=least_bytes.get(state.name, 0),
         )
         for state in states
     ]

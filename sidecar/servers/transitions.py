@@ -7,7 +7,8 @@ anywhere goes on from what it finds.
 What always holds, whichever prefix of the transitions was carried out:
 
 * once the sum of ``maxmemory`` is at most M it never exceeds M again, and until then it only falls;
-* a server grows only into memory that nobody is limited to *and* nobody else still holds;
+* a server grows only into memory that nobody is limited to *and* nobody else still holds; but one
+  that would refuse writes does not wait for what others hold above their limits;
 * a server that shrinks has tenacity 0 first, where what it had can be kept on file, and gets its
   own back when it is done;
 * a server that does not evict keeps the size it has, and one that refuses is left alone: what they
@@ -52,6 +53,7 @@ class ServerState:
             from the others, also while that cannot be done.
         floor_bytes: a shrink goes no further now, though its target may be below.
         most_counted_bytes: of one that cannot be given another size, what others make room for.
+        least_bytes: with less it would refuse writes.
     """
 
     name: str
@@ -67,6 +69,7 @@ class ServerState:
     contested: bool = False
     floor_bytes: int = 0
     most_counted_bytes: float = math.inf
+    least_bytes: int = 0
 
     @property
     def moves(self) -> bool:
@@ -201,6 +204,8 @@ def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Trans
             if not after.still_frees:
                 above[state.name] = after.reserved_bytes - limit_bytes
     unlimited = free + sum(above.values())  # what nobody is limited to, whoever holds it
+    # For who refuses writes, also what is still being freed: a client may hold it for long.
+    limits = sum(min(state.maxmemory_bytes, state.goal_bytes) for state in states)
     for state in states:
         missing = state.goal_bytes - state.maxmemory_bytes
         if not missing > 0:  # also of two that are unlimited
@@ -208,9 +213,12 @@ def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Trans
         # What it holds above its limit and does not free, as a replica, waits for nobody.
         own = above[state.name]
         growth = min(missing, own + max(free, 0.0) if own else free, unlimited)
+        needed = min(missing, state.least_bytes - state.maxmemory_bytes)
+        growth = max(growth, min(needed, budget_bytes - limits))
         if growth < missing and growth < LEAST_GROWTH_RATIO * state.target_bytes:
             continue
         now, growth = int(state.maxmemory_bytes), math.floor(growth)
         yield Grow(state.name, now, now + growth)
         free -= max(0.0, growth - own)
         unlimited -= growth
+        limits += growth

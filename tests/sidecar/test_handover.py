@@ -267,6 +267,26 @@ def test_a_donor_that_frees_nothing_does_not_hold_up_another() -> None:
     assert 20 * MB < sizes["a"] <= BUDGET - 36 * MB - sizes["donor"]
 
 
+def test_a_donor_that_frees_nothing_gives_at_once_what_another_one_needs_to_take_writes() -> None:
+    """Its limit is below what it holds already: to lower it evicts nothing more."""
+    way, follow = _way({"stuck": 60 * MB, "needs": 20 * MB, "a": 20 * MB})
+    stuck = ServerState("stuck", 60 * MB, 90 * MB, 50 * MB, stuck=True)
+    others = [
+        ServerState("needs", 20 * MB, 20 * MB, 30 * MB),
+        ServerState("a", 20 * MB, 0, 20 * MB),
+    ]
+    needs = {"needs": MemoryNeed(20 * MB, 24 * MB), "a": MemoryNeed(0, 0)}
+    for limit in (60, 56, 56):
+        stuck = replace(stuck, maxmemory_bytes=limit * MB)
+        sizes = follow([stuck, *others], stuck=MemoryNeed(90 * MB, 0), **needs)
+        assert sizes["stuck"] == 56 * MB
+    assert way.sizes_bytes["needs"] == 24 * MB
+    # Not where it is resident memory alone that does not come back: keys would go.
+    way, follow = _way({"stuck": 60 * MB, "needs": 20 * MB, "a": 20 * MB})
+    stuck = replace(stuck, maxmemory_bytes=60 * MB)
+    assert follow([stuck, *others], stuck=MemoryNeed(58 * MB, 0), **needs)["stuck"] == 60 * MB
+
+
 def test_who_holds_more_than_it_may_because_nothing_can_be_evicted_still_grows() -> None:
     _, follow = _way({"donor": 80 * MB, "a": 20 * MB})
     donor = ServerState("donor", 80 * MB, 70 * MB, 60 * MB)

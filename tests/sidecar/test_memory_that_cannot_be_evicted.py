@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
 from sidecar.daemon import Sidecar
+from sidecar.servers.budget_fit import is_about
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from tests.sidecar.actuated_node import MB, fill
@@ -128,6 +130,46 @@ def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and
             lambda: not any("cannot evict" in one for one in sidecar.status()["problems"]),
             sidecar.metrics.snapshot,
         )
+
+
+def test_clients_of_one_server_do_not_keep_another_from_what_its_keys_need(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """Their buffers hold more than its limit, and nothing there can be evicted."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    servers["b"].client.config_set("maxmemory-policy", "volatile-ttl")
+    servers["b"].client.set("brief", "x", ex=3600)
+    path = write_node(servers, budget="48mb", memory='rss_wait = "0s"')
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        clients = unread_replies(servers["a"], 10 * MB, 6)
+        wait_until(lambda: settled_sizes(servers)["a"] > 30 * MB, sidecar.metrics.snapshot)
+        fill(servers["b"], 5)
+        numbers = count()
+
+        def fills(to_bytes: int) -> bool:
+            """With keys that cannot be evicted, where it takes them."""
+            try:
+                servers["b"].client.set(f"lasting{next(numbers)}", b"x" * 8000)
+            except redis.OutOfMemoryError:
+                return False
+            return int(servers["b"].client.info("memory")["used_memory"]) > to_bytes
+
+        # Half of an equal share is what the others' needs leave it.
+        wait_until(lambda: fills(17 * MB // 2), lambda: settled_sizes(servers))
+        assert sum(settled_sizes(servers).values()) <= 48 * MB
+        wait_until(lambda: takes_writes(servers["b"]), lambda: settled_sizes(servers))
+        for client in clients:
+            client.close()
+
+
+def test_what_is_needed_but_for_some_bytes_is_not_decided_again() -> None:
+    """One that cannot have all that it needs is too small each second."""
+    planned = {"a": 40 * MB, "b": 10 * MB}
+    assert is_about({"a": 40 * MB - 4000, "b": 10 * MB + 4000}, planned)
+    assert not is_about({"a": 39 * MB, "b": 11 * MB}, planned)
+    # What one needs so as not to refuse writes is never so little.
+    assert not is_about({"a": 40 * MB, "b": least_maxmemory_bytes(10 * MB, 10 * MB)}, planned)
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ def models(draw: st.DrawFn) -> Model:
                 evicts=draw(mostly),
                 refuses=not draw(mostly),
                 stuck=not draw(mostly),
+                least_bytes=draw(st.integers(0, BUDGET)),
             )
             for place in range(count)
         ]
@@ -125,14 +126,17 @@ def _shares(count: int) -> st.SearchStrategy[list[int]]:
 
 
 def _apply_watched(model: Model, transition: Transition) -> None:
-    before = model.total()
+    before, claimed = model.total(), model.claims()
     model.apply(transition)
     after = model.total()
     assert after <= max(BUDGET, before)
     if before > BUDGET:
         assert after <= before
     if isinstance(transition, Grow):
-        assert model.claims() <= BUDGET
+        (least,) = (one.least_bytes for one in model.states if one.name == transition.name)
+        # Who would refuse writes does not wait for what others hold.
+        if transition.to_bytes > least:
+            assert model.claims() <= max(BUDGET, claimed)
 
 
 @settings(max_examples=400)
@@ -273,6 +277,20 @@ def test_what_one_holds_and_never_frees_is_room_for_its_own_growth() -> None:
         gives = ServerState("donor", donor * MB, donor * MB, 10 * MB, floor_bytes=donor * MB)
         told = [one for one in resolve([replica, gives, other], BUDGET) if isinstance(one, Grow)]
         assert told == [Grow("replica", 10 * MB, grown * MB)], held
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_who_would_refuse_writes_does_not_wait_for_what_another_one_holds(stuck: bool) -> None:
+    held = ServerState("held", 60 * MB, 90 * MB, 60 * MB, in_shrink_mode=True, stuck=stuck)
+    for least, grown in ((0, None), (5, None), (20, 20), (50, 40)):
+        needs = ServerState("needs", 10 * MB, 10 * MB, 40 * MB, least_bytes=least * MB)
+        told = [one for one in resolve([held, needs], BUDGET) if isinstance(one, Grow)]
+        assert told == ([Grow("needs", 10 * MB, grown * MB)] if grown else []), least
+    # Only while the limits stay within the budget.
+    other = ServerState("other", 25 * MB, 0, 0, refuses=True)
+    needs = replace(needs, least_bytes=40 * MB)
+    told = [one for one in resolve([held, needs, other], BUDGET) if isinstance(one, Grow)]
+    assert told == [Grow("needs", 10 * MB, 15 * MB)]
 
 
 def test_targets_above_the_budget_are_refused() -> None:

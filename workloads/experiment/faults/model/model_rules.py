@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidecar.servers.transitions import SLACK_BYTES, SLACK_RATIO
+from sidecar.servers.unevictable import least_maxmemory_bytes
 from workloads.experiment.faults.model.model_server import MIB, ModelServer
 
 
@@ -19,11 +20,13 @@ class _Known:
         used_bytes: as last read; of two readings in one step the lesser, for the sidecar goes by
             what it read when the step began.
         evicts: as last read.
+        least_bytes: with less it would refuse writes; of two readings in one step the greater.
     """
 
     limit_bytes: float | None = None
     used_bytes: int = 0
     evicts: bool = True
+    least_bytes: int = 0
     in_step: int = -1
 
 
@@ -56,12 +59,22 @@ class ModelRules:
         """Number of the sidecar, from 0."""
         return self._life
 
-    def seen(self, name: str, limit_bytes: float, used_bytes: int, *, evicts: bool) -> None:
+    def seen(
+        self,
+        name: str,
+        limit_bytes: float,
+        used_bytes: int,
+        unevictable_bytes: int,
+        *,
+        evicts: bool,
+    ) -> None:
         """The sidecar has read this of a server."""
         known = self._known[name]
+        least = least_maxmemory_bytes(0, unevictable_bytes)
         if known.in_step == self._step:
             used_bytes = min(used_bytes, known.used_bytes)
-        self._known[name] = _Known(limit_bytes, used_bytes, evicts, in_step=self._step)
+            least = max(least, known.least_bytes)
+        self._known[name] = _Known(limit_bytes, used_bytes, evicts, least, in_step=self._step)
         if limit_bytes != known.limit_bytes:  # not by the sidecar: from there it may only fall
             self._most_bytes = sum(self._claim(server) for server in self._servers)
 
@@ -76,7 +89,9 @@ class ModelRules:
         if known.limit_bytes is None:
             self._break(f"{server.name} was given {_words(size_bytes)}, and had not been read")
         elif size_bytes > known.limit_bytes:
-            others = sum(self._claim(one) for one in self._servers if one is not server)
+            # Who would refuse writes does not wait for what others hold above their limits.
+            claim = self._limit if size_bytes <= known.least_bytes else self._claim
+            others = sum(claim(one) for one in self._servers if one is not server)
             if others + size_bytes > max(self._budget_bytes, self._most_bytes):
                 self._break(
                     f"{server.name} was given {_words(size_bytes)} instead of "
@@ -96,6 +111,9 @@ class ModelRules:
         """It carries out what a sidecar has sent it, in that life."""
         if life == self._life:
             self._known[server.name].limit_bytes = size_bytes
+
+    def _limit(self, server: ModelServer) -> float:
+        return self._known[server.name].limit_bytes or 0
 
     def _claim(self, server: ModelServer) -> float:
         """What nobody else may be given, as far as the sidecar can know."""

@@ -15,7 +15,7 @@ from sidecar.config.node import DEFAULT_MINIMUM_BYTES, ServerConfig
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.faults.model.model_line import MakeSidecar, ModelLine, Sidecar
 from workloads.experiment.faults.model.model_rules import ModelRules
-from workloads.experiment.faults.model.model_server import MIB, ModelServer
+from workloads.experiment.faults.model.model_server import BASELINE_BYTES, MIB, ModelServer
 from workloads.experiment.faults.model.simulated_time import SimulatedClock
 from workloads.experiment.faults.stage.script import Verdict
 
@@ -98,12 +98,16 @@ class ModelStage:
             raise _Killed
 
     def seen(self, server: ModelServer) -> None:
-        self.rules.seen(server.name, server.limit_bytes, server.used_bytes, evicts=server.evicts)
+        unevictable = BASELINE_BYTES + server.pinned_bytes
+        self.rules.seen(
+            server.name, server.limit_bytes, server.used_bytes, unevictable, evicts=server.evicts
+        )
 
     def _read(self, reading: ServerReading) -> None:
         name, _, _start = reading.run_id.partition("-")
         limit_bytes = reading.maxmemory_bytes or math.inf
-        self.rules.seen(name, limit_bytes, reading.counted_bytes, evicts=reading.evicts)
+        used, unevictable = reading.counted_bytes, reading.unevictable_bytes
+        self.rules.seen(name, limit_bytes, used, unevictable, evicts=reading.evicts)
 
     def plan(self, *shares: int) -> None:
         spare_bytes = BUDGET_BYTES - len(self.servers) * DEFAULT_MINIMUM_BYTES
