@@ -22,7 +22,7 @@ def believe_listeners(endpoint_url: str) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
         users = {one.user_id for one in listening_sockets(hosts, port)}
-    except OSError:  # it can be asked for no plan either
+    except (OSError, UnicodeError):  # it can be asked for no plan either
         users = set()
     _believed[place] = frozenset(users - {nobody_in_particular()})
 
