@@ -120,7 +120,7 @@ def _why(
     planned: Mapping[str, Any] | None,
     plan: Mapping[str, Any] | None,
     told: dict[str, Any],
-    told_reason: str | None,
+    keep_reason: str | None,
     *,
     by_plan: bool,
 ) -> list[str]:
@@ -128,7 +128,7 @@ def _why(
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
     whole = f"The plan as a whole: {plan_in_short(told)}."
     why = without_backend(reason_words(planned["reason"]))
-    if why in (reason_words(plan["reason"]), reason_words(told_reason or "")):
+    if why in (reason_words(plan["reason"]), reason_words(keep_reason or "")):
         return [whole]
     return [f"{'Why' if by_plan else 'The last plan says of it'}: {why}.", whole]
 
@@ -207,11 +207,8 @@ def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
     if server["access_time_seconds"] is not None:
         text += f". Its mean access time was measured as {time_or(server['access_time_seconds'])}"
         recommended = with_the_plan(server, plan, "access_time_seconds")
-        text += (
-            ""
-            if recommended is None
-            else f"; by its curve the plan makes it {time_or(recommended)}"
-        )
+        if recommended is not None:
+            text += f"; by its curve the plan makes it {time_or(recommended)}"
     return [f"{text}."]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.sidecar.three_servers import THIRD, ThreeServers
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import settled_sizes
+from workloads.local_server import LocalServer, settled_sizes
 
 
 def test_what_somebody_sets_over_and_over_is_put_back_and_takes_nothing(
@@ -187,13 +188,13 @@ def test_real_servers_keep_their_keys_beside_one_that_somebody_keeps_setting(
     assert told[-1].endswith("(4 times in a row)")
 
 
-def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
-    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 1.0)
+def _three_filled(
+    write_node: WriteNode, start_server: StartServer, filled_mib: int
+) -> tuple[dict[str, LocalServer], Path]:
+    """Servers of 16 MiB, whose user may be denied what the default one may, and their file."""
     servers = {name: start_server("16mb") for name in "abc"}
     for server in servers.values():
-        fill(server, 8)
+        fill(server, filled_mib)
         server.client.execute_command(
             "ACL", "SETUSER", "spreds", "on", "nopass", "~*", "&*", "+@all"
         )
@@ -203,6 +204,14 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
         more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
         server_keys='username = "spreds"',
     )
+    return servers, path
+
+
+def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
+    write_node: WriteNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(back_off, "LAST_PAUSE_SECONDS", 1.0)
+    servers, path = _three_filled(write_node, start_server, 8)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "-config|set")
@@ -236,18 +245,7 @@ def test_plans_leave_the_others_theirs_while_it_cannot_be_put_back(
 def test_a_figure_that_makes_no_sense_and_cannot_be_put_back_leaves_each_half_of_an_equal_share(
     write_node: WriteNode, start_server: StartServer, when: str, by_hand: str
 ) -> None:
-    servers = {name: start_server("16mb") for name in "abc"}
-    for server in servers.values():
-        fill(server, 6)
-        server.client.execute_command(
-            "ACL", "SETUSER", "spreds", "on", "nopass", "~*", "&*", "+@all"
-        )
-    path = write_node(
-        servers,
-        memory='rss_wait = "0s"',
-        more='[controller]\nkind = "embedded"\n[cycle]\nmaximum_age = "1s"\n',
-        server_keys='username = "spreds"',
-    )
+    servers, path = _three_filled(write_node, start_server, 6)
 
     def slip() -> None:
         servers["a"].client.execute_command("ACL", "SETUSER", "spreds", "-config|set")
