@@ -51,6 +51,9 @@ def client(
                 s3={"addressing_style": "path"} if endpoint_url else None,
             ),
         )
+        from sidecar.storage.answer_bound import bound_answers
+
+        bound_answers(made)
         if endpoint_url:
             from sidecar.storage.emulator_guard import guard
 

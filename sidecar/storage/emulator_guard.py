@@ -3,13 +3,15 @@ port while it is down, and would be sent observations, and believed for plans.""
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
+import urllib.request
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, HTTPClientError
+from botocore.exceptions import BotoCoreError
 
 from sidecar.storage.emulator_listeners import believed_listeners
 from solver_lambda.http.listening_sockets import (
@@ -31,25 +33,34 @@ def guard(client: Any, endpoint_url: str) -> None:
 
     A call raises StrangerError then.
     """
-    believed = {0, os.geteuid(), *believed_listeners(endpoint_url)}
-    session = client._endpoint.http_session
-    classes = session._pool_classes_by_scheme
-    session.send = _telling(session.send)
-    classes["http"] = _guarded_pools(classes["http"], believed)
+    classes = client._endpoint.http_session._pool_classes_by_scheme
+    classes["http"] = _guarded_pools(classes["http"], _believed_at(endpoint_url))
 
 
-def _telling(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def told(request: Any) -> Any:
-        try:
-            return send(request)
-        except HTTPClientError as error:  # the library's, around any that it does not know
-            raise error.kwargs["error"] if _is_ours(error) else error from None
+class GuardedHandler(urllib.request.HTTPHandler):
+    """Opens addresses of an emulator likewise. Raises StrangerError."""
 
-    return told
+    def __init__(self, endpoint_url: str) -> None:
+        super().__init__()
+        self._believed = _believed_at(endpoint_url)
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connection, request)
+
+    def _connection(self, host: str, /, **how: Any) -> http.client.HTTPConnection:
+        made = http.client.HTTPConnection(host, **how)
+        connect: Any = made.connect
+
+        def connect_guarded() -> None:
+            connect()
+            _checked(made.sock, self._believed)
+
+        made.connect = connect_guarded  # type: ignore[method-assign]
+        return made
 
 
-def _is_ours(error: HTTPClientError) -> bool:
-    return isinstance(error.kwargs.get("error"), StrangerError)
+def _believed_at(endpoint_url: str) -> set[int]:
+    return {0, os.geteuid(), *believed_listeners(endpoint_url)}
 
 
 def _guarded_pools(make_pool: Callable[..., Any], believed: set[int]) -> Callable[..., Any]:

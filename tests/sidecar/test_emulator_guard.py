@@ -12,7 +12,8 @@ from threading import Thread
 import pytest
 
 from sidecar.cli import main
-from sidecar.storage import emulator_guard
+from sidecar.delivery.message_signature import CertificateUnavailableError, SignatureCheck
+from sidecar.storage import answer_bound, emulator_guard
 from sidecar.storage.emulator_listeners import believe_listeners
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
@@ -22,6 +23,7 @@ from workloads.local_node import wait_until
 from workloads.local_server import free_port
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")
+TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -132,3 +134,40 @@ def test_an_emulator_that_does_not_accept_is_sent_nothing() -> None:
             S3Store("observations", "us-east-1", url, limit_seconds=0.3).put("a", b"{}")
         with listening.accept()[0] as connected:
             assert connected.recv(100) == b""
+
+
+@as_root
+def test_no_certificate_is_fetched_from_a_stranger() -> None:
+    with strangers(0) as listening:
+        check = SignatureCheck(TOPIC, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        heard = []
+
+        def answer() -> None:
+            with listening.accept()[0] as connected:
+                heard.append(connected.recv(1 << 16))
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(CertificateUnavailableError, match=r"nobody \(uid 65534\) has"):
+            check._fetch("https://sns.us-east-1.amazonaws.com/SimpleNotificationService-ff.pem")
+        thread.join(20)
+    assert heard == [b""]
+
+
+def test_our_own_emulator_gives_a_certificate() -> None:
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\npem") as url:
+        check = SignatureCheck(TOPIC, url.removesuffix("/plans?x=1"))
+        assert check._fetch("https://sns.us-east-1.amazonaws.com/a.pem") == b"pem"
+
+
+@pytest.mark.parametrize("call", ["versions", "put"])
+def test_an_answer_without_an_end_is_not_read_to_it(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_bound, "MOST_BYTES", 1 << 20)
+    endless = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult>"
+    with answering(endless, b"<Contents></Contents>" * 4000) as url:
+        store = S3Store("observations", "us-east-1", url.removesuffix("/plans?x=1"))
+        words = ("n1",) if call == "versions" else ("n1", b"{}")
+        with pytest.raises(StoreError, match="n1: the answer has more than 1048576 bytes"):
+            getattr(store, call)(*words)

@@ -303,11 +303,11 @@ def test_a_certificate_that_lies_elsewhere_or_nowhere_is_not_to_be_had_now(
         sender.take(sender.message(SigningCertURL=url))
     opened: list[tuple[str, float]] = []
 
-    def nobody(address: str, timeout: float) -> Any:
+    def nobody(_: Any, address: str, timeout: float) -> Any:
         opened.append((address, timeout))
         raise urllib.error.URLError("nobody there")
 
-    monkeypatch.setattr(message_signature._OPENER, "open", nobody)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", nobody)
     with pytest.raises(CertificateUnavailableError, match=f"^{re.escape(url)}: .*nobody there"):
         SignatureCheck(TOPIC).check(sender.message(SigningCertURL=url))
     with pytest.raises(CertificateUnavailableError):
