@@ -234,12 +234,12 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
 def _progress(
     look_seconds: float, every_seconds: float
 ) -> Callable[[float, Sequence[ServerLook]], None]:
-    """Tells a person at a terminal how far it is."""
+    """Tells how far it is, apart from the answer: on the other stream."""
     told_at = 0.0
 
     def tell(seconds: float, looks: Sequence[ServerLook]) -> None:
         nonlocal told_at
-        if sys.stderr.isatty() and seconds - told_at >= every_seconds:
+        if seconds - told_at >= every_seconds:
             told_at = seconds
             print(progress_words(seconds, look_seconds, looks), file=sys.stderr)
 

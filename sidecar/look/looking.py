@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from sidecar.servers.redis_server import NONSENSE
 
 # Of a look, for finding the keys of one server, while the others wait; and at least.
 _ROUND_SHARE, _LEAST_ROUND_SECONDS = 0.1, 5.0
+_MOST_AT_ONCE = 16
 # What a server answers to a password where it has none.
 _NO_PASSWORD = "without any password configured"  # noqa: S105
 
@@ -59,11 +61,12 @@ class Looking:
         self.looks: list[ServerLook] = []
         self.refused: list[Refused] = []
         runs: dict[str, str] = {}
-        for server in servers:
-            try:
-                look = self._look_at(server)
-            except CannotBeLookedAtError as error:
-                self._refuse(server.name, error)
+        # At once: each of them may let us wait as long as an answer may take.
+        with ThreadPoolExecutor(max(1, min(_MOST_AT_ONCE, len(servers)))) as pool:
+            begun = list(pool.map(self._look_at, servers))
+        for server, look in zip(servers, begun, strict=True):
+            if isinstance(look, CannotBeLookedAtError):
+                self._refuse(server.name, look)
                 continue
             other = runs.setdefault(look.told.reading.run_id, server.name)
             if other != server.name:
@@ -72,13 +75,17 @@ class Looking:
                 continue
             self.looks.append(look)
 
-    def _look_at(self, server: ServerConfig) -> ServerLook:
+    def _look_at(self, server: ServerConfig) -> ServerLook | CannotBeLookedAtError:
         try:
-            return self._begin(server)
+            try:
+                return self._begin(server)
+            except CannotBeLookedAtError as error:
+                if server.password is None or _NO_PASSWORD not in f"{error} {error.__cause__}":
+                    raise
+                open_to_all = replace(server, password=None, username=None, password_from=None)
+                return self._begin(open_to_all)
         except CannotBeLookedAtError as error:
-            if server.password is None or _NO_PASSWORD not in f"{error} {error.__cause__}":
-                raise
-            return self._begin(replace(server, password=None, username=None, password_from=None))
+            return error
 
     def _refuse(self, name: str, error: CannotBeLookedAtError) -> None:
         self.refused.append(Refused(name, str(error), error.size_bytes))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -291,7 +291,45 @@ def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
     assert "misses/s" in out
-    assert err == ""
+    assert all(" of 10:00: " in line for line in err.splitlines())
+
+
+def test_it_tells_how_far_it_is_where_no_terminal_is(
+    start_server: StartServer, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.commands.look._LEAST_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("sidecar.commands.look._MOST_PROGRESS_LINES", 1 << 40)
+    code, out, err = look(f"a={filled(start_server).url}", "--json")
+    assert code == 0
+    assert json.loads(out)
+    assert "of 0:01: a " in err
+
+
+def test_servers_that_let_us_wait_do_so_at_once() -> None:
+    asked = Barrier(2)
+
+    def let_wait(listening: socket.socket) -> None:
+        with listening.accept()[0] as connected:
+            asked.wait(PATIENCE_SECONDS)
+            with suppress(OSError):
+                connected.sendall(b"-ERR at once\r\n" * 10)
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as first,
+        socket.create_server(("127.0.0.1", 0)) as second,
+    ):
+        threads = [Thread(target=let_wait, args=(one,)) for one in (first, second)]
+        for thread in threads:
+            thread.start()
+        ports = {name: one.getsockname()[1] for name, one in (("a", first), ("b", second))}
+        urls = {name: f"redis://127.0.0.1:{port}" for name, port in ports.items()}
+        looking = Looking(node_config(urls, 8 << 20, {}).servers)
+        for thread in threads:
+            thread.join(PATIENCE_SECONDS)
+    assert [(one.name, "at once" in one.why) for one in looking.refused] == [
+        ("a", True),
+        ("b", True),
+    ], looking.refused
 
 
 def test_a_server_that_ends_meanwhile_is_named(start_server: StartServer) -> None:
