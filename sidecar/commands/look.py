@@ -16,6 +16,7 @@ from typing import Any
 
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
+from sidecar.commands.look_page import as_page
 from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
@@ -28,7 +29,7 @@ from sidecar.look.node_file import (
     named_servers,
     node_config,
     node_text,
-    write_node_file,
+    write_new,
 )
 from sidecar.look.server_look import ServerLook
 from solver_lambda.documents.reader import DocumentError
@@ -52,10 +53,8 @@ def execute(options: argparse.Namespace) -> int:
     """Look, and print what was seen; 1 if no server could be looked at. Raises DocumentError."""
     if options.config and options.addresses:
         raise DocumentError("--config names the servers: leave the addresses out")
-    if options.init and options.init.exists():
-        raise DocumentError(f"{options.init} is there already, and is not written over")
-    if options.init and options.init.parent != Path() and not options.init.parent.is_dir():
-        raise DocumentError(f"--init {options.init}: there is no folder {options.init.parent}")
+    _check_new("--init", options.init)
+    _check_new("--html", options.html)
     access = _access(options)
     file = load_config(options.config) if options.config else None
     config = _config(options, file, access)
@@ -107,8 +106,18 @@ def _look(
     )
     if options.init:
         _write(options, access, answer)
+    if options.html:
+        write_new(options.html, as_page(answer))
     print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
     return 0
+
+
+def _check_new(option: str, path: Path | None) -> None:
+    """Raises DocumentError: the file is there, or cannot be made."""
+    if path and os.path.lexists(path):
+        raise DocumentError(f"{path} is there already, and is not written over")
+    if path and path.parent != Path() and not path.parent.is_dir():
+        raise DocumentError(f"{option} {path}: there is no folder {path.parent}")
 
 
 def _access(options: argparse.Namespace) -> Access:
@@ -228,7 +237,7 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
     budget_bytes = answer.found.observation.budget_bytes
     latencies = dict(options.backend_latency)
     text = node_text(servers, budget_bytes, latencies, access, f"ipc://{endpoint}")
-    write_node_file(options.init, text)
+    write_new(options.init, text)
 
 
 def _progress(

@@ -52,12 +52,7 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
         default=[],
         help="what a miss costs in this server (default: the same in all); can be repeated",
     )
-    parser.add_argument(
-        "--init",
-        metavar="FILE",
-        type=Path,
-        help="write a node's TOML file with these servers, which must not be there yet",
-    )
+    _add_files(parser)
     add_json(parser)
     return parser
 
@@ -76,6 +71,22 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
         "the environment)",
+    )
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """What is written beside the answer."""
+    parser.add_argument(
+        "--init",
+        metavar="FILE",
+        type=Path,
+        help="write a node's TOML file with these servers, which must not be there yet",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write the answer as a page with curves, too, which must not be there yet",
     )
 
 

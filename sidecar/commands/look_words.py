@@ -19,7 +19,7 @@ from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.units import format_duration, format_size
 from solver_lambda.documents.words import reason_words
 
-_COLUMNS = (
+COLUMNS = (
     *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
     "keys",
 )
@@ -80,7 +80,7 @@ def in_words(answer: Answer) -> str:
         for sentence in headline(answer):
             print(textwrap.fill(sentence, WIDTH))
         print()
-        print_table([_COLUMNS, *_rows(answer)], wraps=True)
+        print_table([COLUMNS, *rows(answer)], wraps=True)
         print()
         for note in notes(answer):
             print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
@@ -192,8 +192,9 @@ def _misses_then(seen: Seen, planned: ServerPlan) -> float:
     return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
 
 
-def _rows(answer: Answer) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+def rows(answer: Answer) -> list[tuple[str, ...]]:
+    """Of the table with ``COLUMNS``, one for each server that was looked at."""
+    found: list[tuple[str, ...]] = []
     for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
         reads = one.hits + one.misses
         then = ["not known", "-"]
@@ -201,7 +202,7 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
         if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
             then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
             off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} %"
-        rows.append(
+        found.append(
             (
                 one.config.name,
                 _size(one.reading.size_bytes) + ("" if one.reading.maxmemory_bytes else " used"),
@@ -214,7 +215,7 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
                 f"{one.followed:,}",
             )
         )
-    return rows
+    return found
 
 
 def notes(answer: Answer) -> list[str]:

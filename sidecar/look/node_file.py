@@ -141,7 +141,7 @@ def _as(access: Access, server: ServerConfig) -> ServerConfig:
     )
 
 
-def write_node_file(path: Path, text: str) -> None:
+def write_new(path: Path, text: str) -> None:
     """Raises OSError: it cannot be written, or there is one already."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     with os.fdopen(descriptor, "w") as file:

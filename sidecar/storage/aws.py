@@ -35,6 +35,8 @@ def client(
         import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
+
+        from sidecar.storage.answer_bound import bound_answers
     except ImportError as error:
         raise DocumentError("controller: a cloud is asked for, but boto3 is missing") from error
     attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
@@ -51,8 +53,6 @@ def client(
                 s3={"addressing_style": "path"} if endpoint_url else None,
             ),
         )
-        from sidecar.storage.answer_bound import bound_answers
-
         bound_answers(made)
         if endpoint_url:
             from sidecar.storage.emulator_guard import guard

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -275,6 +277,22 @@ def test_it_writes_a_node_file_and_never_over_one(
     code, out, _ = look("--config", str(path), "--json")
     assert code == 0
     assert [one["name"] for one in json.loads(out)["servers"]] == ["pages"]
+
+
+def test_it_writes_a_page_that_loads_nothing_and_never_over_a_file(
+    start_server: StartServer, look: Look, tmp_path: Path
+) -> None:
+    server, path = filled(start_server), tmp_path / "report.html"
+    code, out, _ = look(f"pages={server.url}", "--html", str(path))
+    assert code == 0
+    text = path.read_text()
+    assert html.escape(out.splitlines()[0]) in text
+    loading = re.findall(r"<script|<link|<img|<iframe|\bsrc=|\bhref=|url\(|@import", text)
+    assert (loading, "secret-name" in text) == ([], False)
+    code, out, err = look(f"pages={server.url}", "--html", str(path))
+    assert (code, out) == (2, "")
+    assert f"{path} is there already" in err
+    assert path.read_text() == text
 
 
 def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:

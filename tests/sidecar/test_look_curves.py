@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from sidecar.commands.look_json import as_json
+from sidecar.commands.look_page import as_page
 from sidecar.commands.look_words import Answer, headline, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.beyond import extended
@@ -246,7 +249,17 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     told = as_json(answer)
     assert told["decision"] == "apply"
     assert [one["name"] for one in told["servers"]] == ["pages", "search", "sessions"]
-    assert "key:" not in words + str(told)
+    page = as_page(replace(answer, init="<b>&.toml"))
+    assert "key:" not in words + str(told) + page
+    assert "&lt;b&gt;&amp;.toml is written" in page
+    drawn = ElementTree.fromstring(f"<p>{page[page.index('<figure>') : page.rindex('</div>')]}</p>")
+    ends = [
+        [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()][-1]
+        for line in drawn.iter("polyline")
+    ]
+    assert len(ends) == 2 * 3
+    # With so much search misses nothing: its curve ends at the top.
+    assert ends[3] == pytest.approx((472, 8), abs=2)
 
 
 def test_of_one_server_it_is_said_what_more_would_bring(clock: PlayedClock) -> None:
