@@ -37,6 +37,7 @@ def client(
         from botocore.exceptions import BotoCoreError
 
         from sidecar.storage.answer_bound import bound_answers
+        from sidecar.storage.emulator_guard import guard
     except ImportError as error:
         raise DocumentError("controller: a cloud is asked for, but boto3 is missing") from error
     attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
@@ -55,8 +56,6 @@ def client(
         )
         bound_answers(made)
         if endpoint_url:
-            from sidecar.storage.emulator_guard import guard
-
             guard(made, endpoint_url)
         return made
     except (BotoCoreError, ValueError) as error:
