@@ -60,9 +60,8 @@ def client(
         return made
     except (BotoCoreError, ValueError) as error:
         place = shown_url(endpoint_url) if endpoint_url else region
-        raise DocumentError(
-            f"controller: {service} cannot be used at {place!r}: {error}"
-        ) from error
+        words = f"controller: {service} cannot be used at {place!r}: {error}"
+        raise DocumentError(words) from error
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
