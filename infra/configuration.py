@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra import limits, names
 from infra.configured_nodes import Node, read_nodes
-from infra.costs.workload import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
+from infra.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
 from solver_lambda.documents.reader import DocumentError, Fields
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")

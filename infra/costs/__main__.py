@@ -2,9 +2,10 @@
 
     python -m infra.costs [--cycles-per-day 24] [--servers 3] [--nodes 1] [--time-limit 500ms] …
 
-Compares a Lambda function, a Fargate task, an always-on instance, a solver on such an instance that
-is asked over HTTP, and the one embedded in the sidecar (no cloud at all), term by term, with and
-without AWS' free tier; reproduces the thesis' bill; recommends the cheapest that meets the time
+Compares a Lambda function, a Fargate task, a Fargate service that is always on, an always-on
+instance, a solver on such an instance that is asked over HTTP, and the one embedded in the sidecar
+(no cloud at all), term by term, with and without AWS' free tier, with as many machines as the
+planning needs; reproduces the thesis' bill; recommends the cheapest that meets the time
 limit (by default: before the next observation). `python -m infra.costs.page --write` puts the
 answers that docs/research/costs.md gives into it.
 
@@ -21,10 +22,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.closed_pipe import exit_code
-from infra.costs.answer import Answer, as_json, as_text
+from infra.costs.answer import Answer, as_csv, as_json, as_text
 from infra.costs.arguments import (
     InputError,
     make_parser,
+    parsed,
     read_controllers,
     read_latencies,
     read_time_limit,
@@ -32,17 +34,19 @@ from infra.costs.arguments import (
 )
 from infra.costs.markdown import as_markdown
 from infra.costs.measured import Measured, MeasuredError, read_measured
-from infra.costs.model import ControllerCost, break_even, cheapest, compare
+from infra.costs.model import ControllerCost, break_evens, cheapest, compare
 from infra.costs.price_list import PriceError, PriceList, read_prices
-from infra.costs.workload import MOST_CYCLES_PER_DAY, Workload
+from infra.costs.workload import Workload
+from infra.limits import MOST_CYCLES_PER_DAY
+from solver_lambda.documents.reader import DocumentError
 
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    options = make_parser(__doc__ or "").parse_args(arguments)
     try:
+        options = parsed(make_parser(__doc__ or ""), arguments)
         prices = read_prices(options.prices)
         measured = read_measured(options.measured)
         workload = read_workload(options, measured, prices)
@@ -51,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limit = read_time_limit(options.time_limit, workload)
         if options.figure:
             _draw(options.figure, workload, measured, prices)
-    except (InputError, PriceError, MeasuredError, OSError) as error:
+    except (DocumentError, InputError, PriceError, MeasuredError, OSError) as error:
         print(f"costs: {error}", file=sys.stderr)
         return 2
 
@@ -66,12 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prices=prices,
         bills=bills,
         by_cycles={cycles: bills_at(cycles) for cycles in SHOWN_CYCLES_PER_DAY},
-        break_evens={
-            f"{'with' if free_tier else 'without'} the free tier": break_even(
-                workload, measured, prices, free_tier=free_tier, limit=MOST_CYCLES_PER_DAY
-            )
-            for free_tier in (False, True)
-        },
+        break_evens=break_evens(workload, measured, prices, MOST_CYCLES_PER_DAY),
         time_limit_seconds=limit,
         free_tier=options.free_tier,
         chosen=cheapest(bills, limit, options.free_tier),
@@ -83,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _in_form(answer: Answer, options: argparse.Namespace) -> str:
     if options.json:
         return json.dumps(as_json(answer), indent=2, allow_nan=False)
+    if options.csv:
+        return as_csv(answer)
     return as_markdown(answer) if options.markdown else as_text(answer)
 
 

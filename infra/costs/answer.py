@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-import math
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ class Answer:
     prices: PriceList
     bills: Sequence[ControllerCost]
     by_cycles: Mapping[int, Sequence[ControllerCost]]
-    break_evens: Mapping[str, int | None]
+    break_evens: Mapping[str, Mapping[str, int | None]]
     time_limit_seconds: float
     free_tier: bool
     chosen: ControllerCost | None
@@ -58,7 +59,11 @@ def as_json(answer: Answer) -> dict[str, Any]:
     """For programs."""
     return {
         "workload": dataclasses.asdict(answer.workload),
-        "prices": {"date": answer.prices.date, "region": answer.prices.region},
+        "prices": {
+            "date": answer.prices.date,
+            "region": answer.prices.region,
+            "currency": answer.prices.currency,
+        },
         "measured": dataclasses.asdict(answer.measured),
         "target": {
             "usd": report.TARGET_USD,
@@ -67,9 +72,8 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "controllers": {
             bill.controller: {
                 **_sums(bill),
-                "latency_seconds": (
-                    None if math.isinf(bill.latency_seconds) else bill.latency_seconds
-                ),
+                "machines": bill.machines,
+                "latency_seconds": bill.latency_seconds,
                 "terms": [_term(term) for term in bill.terms],
             }
             for bill in answer.bills
@@ -96,6 +100,34 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "time_limit_seconds": answer.time_limit_seconds,
         "recommended": answer.chosen.controller if answer.chosen else None,
     }
+
+
+def as_csv(answer: Answer) -> str:
+    """For a spreadsheet: a line for each term, sum and break-even; money is of a year."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ("kind", "controller", "name", "quantity", "unit", "price", "cost", "cost_with_free_tier")
+    )
+    currency = answer.prices.currency
+    for bill in answer.bills:
+        for term in bill.terms:
+            amounts = term.usd_per_unit, term.usd(False), term.usd(True)
+            writer.writerow(
+                ("term", bill.controller, term.name, term.quantity, term.unit, *amounts)
+            )
+        sums = bill.usd(False), bill.usd(True)
+        writer.writerow(("sum", bill.controller, "a year", 1, currency, "", *sums))
+    for cycles, bills in answer.by_cycles.items():
+        for bill in bills:
+            sums = bill.usd(False), bill.usd(True)
+            writer.writerow(("sum", bill.controller, "by cycles", cycles, "a day", "", *sums))
+    for against, by_tier in answer.break_evens.items():
+        for tier, found in by_tier.items():
+            name = f"lambda costs as much, {tier}"
+            at = "" if found is None else found
+            writer.writerow(("break-even", against, name, at, "cycles a day", "", "", ""))
+    return text.getvalue().rstrip("\n")
 
 
 def _sums(bill: ControllerCost) -> dict[str, float]:

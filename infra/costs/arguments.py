@@ -7,24 +7,28 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from infra.configuration import read_configuration
 from infra.costs import report
 from infra.costs.measured import MEASURED_FILE, Measured
 from infra.costs.price_list import PRICES_FILE, PriceList
 from infra.costs.workload import (
     CONTROLLERS,
+    CYCLE_SAMPLES,
     DAY_SECONDS,
     DELIVERIES,
     FUNCTION_TIMEOUT_SECONDS,
-    MOST_CYCLES_PER_DAY,
-    MOST_RETENTION_DAYS,
-    MOST_SERVERS,
     PLACES,
     POLLINGS,
+    SAMPLING_RATE,
     TOPICS,
     Workload,
+    cycles_per_day,
 )
+from infra.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
 from solver_lambda.documents.units import parse_duration
 
+# With more, a node has more cycles a day than the model goes to.
+MOST_READS_PER_SECOND = MOST_CYCLES_PER_DAY * CYCLE_SAMPLES / SAMPLING_RATE / DAY_SECONDS
 # What AWS lets a function have.
 FUNCTION_MEMORY_MB = (128, 10_240)
 
@@ -49,6 +53,11 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
     most = f"from 1 to {MOST_CYCLES_PER_DAY}"
     add("--cycles-per-day", f"{default.cycles_per_day:g}", f"cycles of each node a day, {most}")
+    parser.add_argument(
+        "--reads-per-second",
+        help="of each node: cycles a day follow from it, at a node's default settings, without "
+        "early cycles",
+    )
     add("--servers", default.servers, "Redis servers on each node")
     add("--nodes", default.nodes, "nodes of the installation")
     add("--nodes-per-cell", default.nodes_per_cell, "nodes that share a topic and a function")
@@ -64,9 +73,36 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     add("--memory", default.memory_mb, "memory of the function in MB")
     add("--instance", default.instance_type, "type of the always-on machine")
     add("--controllers", ",".join(CONTROLLERS), "controllers to compare")
+    parser.add_argument(
+        "--stack",
+        type=Path,
+        metavar="FILE",
+        help="take nodes, servers, cycles a day, cells, topics and retention from a stack's TOML "
+        "file, such as infra/stack.toml; what else is given here counts more",
+    )
     _add_measurements(parser)
     _add_answer(parser)
     return parser
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """With what ``--stack`` says for what is not given. Raises DocumentError, OSError."""
+    options = parser.parse_args(arguments)
+    if options.stack:
+        stack = read_configuration(options.stack)
+        deliveries = {node.delivery for node in stack.nodes}
+        parser.set_defaults(
+            nodes=f"{len(stack.nodes)}",
+            servers=f"{stack.servers_per_node}",
+            cycles_per_day=f"{stack.cycles_per_day}",
+            nodes_per_cell=f"{stack.nodes_per_cell}",
+            topics=stack.topics,
+            # Where both occur, the queues, which cost more.
+            delivery="http" if deliveries == {"http"} else "sqs",
+            retention_days=f"{stack.retention_days}",
+        )
+        options = parser.parse_args(arguments)
+    return options
 
 
 def _add_measurements(parser: argparse.ArgumentParser) -> None:
@@ -95,14 +131,19 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
     add("--figure", type=Path, help="draw cost against cycles a day into this file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print everything as JSON")
+    form.add_argument("--csv", action="store_true", help="print everything as CSV")
     form.add_argument("--markdown", action="store_true", help="print a report in Markdown")
 
 
 def read_workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:
     """Raises InputError."""
     retention = _number("--retention-days", options.retention_days, 1, MOST_RETENTION_DAYS)
+    cycles = _number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY)
+    if options.reads_per_second is not None:
+        reads = _number("--reads-per-second", options.reads_per_second, 0, MOST_READS_PER_SECOND)
+        cycles = cycles_per_day(reads)
     workload = Workload(
-        cycles_per_day=_number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY),
+        cycles_per_day=cycles,
         servers=_whole("--servers", options.servers, 1, MOST_SERVERS),
         nodes=_whole("--nodes", options.nodes, 1, 1_000_000),
         nodes_per_cell=_whole("--nodes-per-cell", options.nodes_per_cell, 1, 200),

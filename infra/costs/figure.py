@@ -14,7 +14,8 @@ from infra.costs.measured import Measured
 from infra.costs.model import compare
 from infra.costs.price_list import PriceList
 from infra.costs.thesis import ALWAYS_ON_USD, thesis_usd
-from infra.costs.workload import MOST_CYCLES_PER_DAY, Workload
+from infra.costs.workload import Workload
+from infra.limits import MOST_CYCLES_PER_DAY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,7 @@ Dollars = npt.NDArray[np.float64]
 _STYLES = {
     "lambda": ("tab:blue", "Lambda"),
     "fargate": ("tab:orange", "Fargate"),
+    "service": ("tab:brown", "always-on Fargate service"),
     "instance": ("tab:gray", "always-on instance"),
     "http": ("tab:green", "asked over HTTP"),
     "embedded": ("tab:purple", "in the sidecar: $0"),

@@ -47,9 +47,11 @@ def _bills(bills: Sequence[ControllerCost]) -> Iterator[str]:
         ("together, without the free tier", [bill.usd(False) for bill in bills]),
         ("together, with the free tier", [bill.usd(True) for bill in bills]),
     )
-    rows = [[name, *map(report.money, usd)] for name, usd in sums]
+    currency = bills[0].currency
+    rows = [[name, *(report.money(one, currency) for one in amounts)] for name, amounts in sums]
+    rows.append(["machines always on", *(str(bill.machines or "-") for bill in bills)])
     rows.append(["plan arrives after", *(report.duration(bill.latency_seconds) for bill in bills)])
-    return _table(["USD a year", *(bill.controller for bill in bills)], iter(rows))
+    return _table([f"{currency} a year", *(bill.controller for bill in bills)], iter(rows))
 
 
 def _terms(bill: ControllerCost) -> Iterator[str]:
@@ -58,30 +60,30 @@ def _terms(bill: ControllerCost) -> Iterator[str]:
             term.name,
             report.quantity(term.quantity),
             term.unit,
-            f"${plain(term.usd_per_unit)}",
-            report.money(term.usd(False)),
+            plain(term.usd_per_unit),
+            report.money(term.usd(False), bill.currency),
             "yes" if term.shared else "",
         ]
         for term in bill.terms
     )
-    header = [f"{bill.controller}, a year", "quantity", "unit", "price", "USD", "shared"]
+    header = [f"{bill.controller}, a year", "quantity", "unit", "price", bill.currency, "shared"]
     return _table(header, rows)
 
 
 def _by_cycles(answer: Answer) -> Iterator[str]:
     rows = (
-        [f"{cycles:,}", *(report.money(bill.usd(False)) for bill in bills)]
+        [f"{cycles:,}", *(report.money(bill.usd(False), bill.currency) for bill in bills)]
         for cycles, bills in answer.by_cycles.items()
     )
     controllers = [bill.controller for bill in answer.bills]
-    return _table(["USD a year, without the free tier", *controllers], rows)
+    return _table(["a year, without the free tier", *controllers], rows)
 
 
 def _prices(prices: PriceList) -> Iterator[str]:
     rows = (
         [
             key,
-            f"${plain(price.usd)} per {price.per:,.0f} {price.unit}",
+            f"{plain(price.usd)} {prices.currency} per {price.per:,.0f} {price.unit}",
             price.as_of or "undated",
             price.source,
         ]

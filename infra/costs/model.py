@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from infra.costs.measured import Measured
 from infra.costs.price_list import PriceList
 from infra.costs.terms import TERMS, Term
-from infra.costs.workload import CONTROLLERS, Workload, latency_seconds
+from infra.costs.workload import ALWAYS_ON, CONTROLLERS, Workload, latency_seconds, machines
 
 
 @dataclasses.dataclass(frozen=True)
 class ControllerCost:
-    """A year with one controller; ``latency_seconds``: from the observation to its plan."""
+    """A year with one controller.
+
+    Attributes:
+        latency_seconds: from the observation to its plan.
+        machines: that are always on; 0 without any.
+        currency: of all money in it; what the names here call ``usd`` is in it.
+    """
 
     controller: str
     terms: tuple[Term, ...]
     latency_seconds: float
+    machines: int = 0
+    currency: str = "USD"
 
     def nodes_usd(self, free_tier: bool) -> float:
         """Dollars a year that grow with the nodes: all but the stack's shared terms."""
@@ -48,7 +57,8 @@ def compare(
     for controller in controllers:
         latency = known.get(controller, latency_seconds(controller, workload, measured))
         terms = TERMS[controller](workload, measured, prices, latency)
-        bills.append(ControllerCost(controller, tuple(terms), latency))
+        count = machines(controller, workload, measured)
+        bills.append(ControllerCost(controller, tuple(terms), latency, count, prices.currency))
     return bills
 
 
@@ -76,6 +86,21 @@ def first_crossing(difference: Callable[[int], float], limit: int) -> int | None
     return high
 
 
+def break_evens(
+    workload: Workload, measured: Measured, prices: PriceList, limit: int
+) -> dict[str, dict[str, int | None]]:
+    """Of a function against each way that is always on, without and with the free tier."""
+    return {
+        against: {
+            f"{'with' if free_tier else 'without'} the free tier": break_even(
+                workload, measured, prices, against=against, free_tier=free_tier, limit=limit
+            )
+            for free_tier in (False, True)
+        }
+        for against in ALWAYS_ON
+    }
+
+
 def break_even(
     workload: Workload,
     measured: Measured,
@@ -96,4 +121,25 @@ def break_even(
         one, other = compare(at, measured, prices, controllers=(controller, against))
         return one.usd(free_tier) - other.usd(free_tier)
 
-    return first_crossing(difference, limit)
+    low = 1
+    while low <= limit:
+        # One machine more is a step down, after which the lines may cross again.
+        high = _last_with_as_many_machines(against, workload, measured, low, limit)
+        found = first_crossing(lambda n, low=low: difference(low + n - 1), high - low + 1)  # type: ignore[misc]
+        if found is not None:
+            return low + found - 1
+        low = high + 1
+    return None
+
+
+def _last_with_as_many_machines(
+    controller: str, workload: Workload, measured: Measured, low: int, limit: int
+) -> int:
+    """Cycles a day, from ``low`` to ``limit``."""
+
+    def needed(cycles_per_day: int) -> int:
+        at = dataclasses.replace(workload, cycles_per_day=cycles_per_day)
+        return machines(controller, at, measured)
+
+    count = needed(low)
+    return bisect.bisect_right(range(low, limit + 1), count, key=needed) + low - 1

@@ -22,10 +22,13 @@ from infra.costs.price_list import PriceError, PriceList, read_prices
 from infra.costs.report import duration
 from infra.costs.workload import (
     DAY_SECONDS,
-    MOST_CYCLES_PER_DAY,
     Workload,
+    busy_processors,
+    cycles_per_day,
     function_seconds,
+    machines,
 )
+from infra.limits import MOST_CYCLES_PER_DAY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "research" / "costs.md"
 BEGIN = "<!-- made by: python -m infra.costs.page --write -->"
@@ -33,6 +36,7 @@ END = "<!-- end of what is made -->"
 WIDTH = 110
 MINUTE_CYCLES = 1440
 MINUTE_USD = 5
+_BUSY_READS = 100_000
 # Processor seconds of the function's imports on Python 3.11, measured when bytecode was put in.
 IMPORT_SECONDS = (0.16, 0.33)
 
@@ -67,6 +71,7 @@ def made(measured: Measured, prices: PriceList) -> str:
     bills = _Bills(measured, prices)
     points = (
         _node_and_year(bills),
+        _busy_node(bills),
         _thousand(bills),
         _minute(bills),
         _crossings(bills),
@@ -88,6 +93,7 @@ def _table(bills: _Bills) -> Iterator[str]:
     rows = (
         ("lambda", "Lambda"),
         ("fargate", "Fargate"),
+        ("service", "always-on Fargate service, told over S3 and SQS"),
         ("instance", "always-on t4g.micro, told over S3 and SQS"),
         ("http", "always-on t4g.micro, asked over HTTP (`python -m solver_lambda serve`)"),
         ("embedded", 'in the sidecar (`controller.kind = "embedded"`)'),
@@ -121,6 +127,17 @@ def _node_and_year(bills: _Bills) -> str:
     )
 
 
+def _busy_node(bills: _Bills) -> str:
+    cycles = cycles_per_day(_BUSY_READS)
+    usd = bills.of("lambda", Workload(cycles_per_day=cycles)).nodes_usd(False)
+    return (
+        f"**A busy node** has more cycles: by default one ends after 500,000 samples. Of "
+        f"{_BUSY_READS:,} reads a second, with a rate of 0.01, that makes {cycles:.0f} a day and "
+        f"${usd:.2f} a year (`--reads-per-second {_BUSY_READS}`). Early cycles, when the load "
+        "changes, are not in it."
+    )
+
+
 def _thousand(bills: _Bills) -> str:
     thousand = Workload(nodes=1000)
     bill = bills.of("lambda", thousand)
@@ -151,13 +168,14 @@ def _minute(bills: _Bills) -> str:
         return MINUTE_USD - bills.usd("http", dataclasses.replace(minute, nodes=nodes)) / nodes
 
     enough = first_crossing(below, 1_000_000)
-    busy = MINUTE_CYCLES * 1000 * bills.measured.run_cpu_seconds(minute.servers) / DAY_SECONDS
+    busy = busy_processors(dataclasses.replace(minute, nodes=1000), bills.measured)
+    needed = machines("http", dataclasses.replace(minute, nodes=1000), bills.measured)
     return (
         f"**A cycle a minute** cannot be below ${MINUTE_USD} over S3: its two PUTs alone are "
         f"${puts:.2f}, everything but the alarms ${bill.nodes_usd(False):.2f}. Asked over HTTP, "
-        f"all nodes together pay for one machine, which is less than ${MINUTE_USD} for each from "
+        f"nodes share a machine, which is less than ${MINUTE_USD} for each from "
         f"{enough} nodes on. A thousand nodes would keep {100 * busy:.0f} % of a processor "
-        "busy, and a t4g.micro may use 20 % for long; what it uses beyond is not in the model. "
+        f"busy, and a t4g.micro may use 20 % for long: they pay for {needed} of them. "
         "In the sidecar it costs nothing."
     )
 

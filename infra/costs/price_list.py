@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from solver_lambda.documents.reader import DocumentError, Fields
 
 PRICES_FILE = Path(__file__).with_name("prices.json")
 INSTANCE_PREFIX = "instance_hour_"
@@ -132,30 +133,56 @@ def read_prices(path: Path = PRICES_FILE) -> PriceList:
         OSError: it cannot be read.
     """
     try:
-        table = json.loads(path.read_text())
+        fields = Fields(json.loads(path.read_text()), str(path))
         listed = PriceList(
-            **{
-                **table,
-                "prices": {key: Price(**entry) for key, entry in table["prices"].items()},
-                "free_tier": {key: Allowance(**entry) for key, entry in table["free_tier"].items()},
-            }
+            date=fields.text("date"),
+            region=fields.text("region"),
+            currency=fields.text("currency"),
+            note=fields.text("note"),
+            prices=dict(map(_price, _tables(fields, "prices"))),
+            free_tier=dict(map(_allowance, _tables(fields, "free_tier"))),
         )
+        fields.done()
         datetime.date.fromisoformat(listed.date)
-    except KeyError as error:
-        raise PriceError(f"{path}: {error.args[0]} is missing") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except DocumentError as error:
+        raise PriceError(str(error)) from error
+    except ValueError as error:
         raise PriceError(f"{path}: not a list of prices: {error}") from error
-    amounts = {key: (price.usd, price.per) for key, price in listed.prices.items()} | {
-        f"free_tier.{key}": (free.monthly, 1) for key, free in listed.free_tier.items()
-    }
-    for key, (amount, per) in amounts.items():
-        for number in (amount, per):
-            if not isinstance(number, int | float) or not 0 < number < math.inf or number is True:
-                raise PriceError(f"{path}: {key} must be more than 0, not {number!r}")
     missing = sorted(set(QUERIES) - set(listed.prices))
     if missing:
         raise PriceError(f"{path}: {missing[0]} is missing")
     return listed
+
+
+def _tables(fields: Fields, key: str) -> Iterator[tuple[str, Fields]]:
+    of_all = fields.table(key)
+    return ((name, of_all.table(name)) for name in of_all.names())
+
+
+def _price(named: tuple[str, Fields]) -> tuple[str, Price]:
+    name, fields = named
+    price = Price(
+        usd=fields.number("usd", above=0),
+        per=fields.number("per", above=0),
+        unit=fields.text("unit"),
+        as_of=fields.text("as_of") if fields.has("as_of") else None,
+        region=fields.text("region") if fields.has("region") else None,
+        source=fields.text("source"),
+    )
+    fields.done()
+    return name, price
+
+
+def _allowance(named: tuple[str, Fields]) -> tuple[str, Allowance]:
+    name, fields = named
+    allowance = Allowance(
+        monthly=fields.number("monthly", above=0),
+        unit=fields.text("unit"),
+        as_of=fields.text("as_of") if fields.has("as_of") else None,
+        source=fields.text("source"),
+    )
+    fields.done()
+    return name, allowance
 
 
 def write_prices(listed: PriceList, path: Path) -> None:

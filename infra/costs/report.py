@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from infra.costs.measured import Measured
@@ -18,17 +17,21 @@ from infra.costs.thesis import (
     thesis_usd,
 )
 from infra.costs.workload import (
+    BASELINE_PROCESSORS,
     CONTROLLERS,
     DAY_SECONDS,
     KEEP_WARM_SECONDS,
-    MOST_CYCLES_PER_DAY,
+    OTHER_PROCESSORS,
     S3_WAIT_SECONDS,
     TASK_START_SECONDS,
+    TASK_VCPU,
     TRANSPORT_SECONDS,
     Workload,
+    busy_processors,
     function_seconds,
     yearly_cold_starts,
 )
+from infra.limits import MOST_CYCLES_PER_DAY
 
 TARGET_USD = 0.25
 """A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
@@ -50,15 +53,14 @@ _DELIVERY = {
 }
 
 
-def money(usd: float) -> str:
-    """``$0.2282``, ``$84.45``: cents, and more digits only below a dollar."""
-    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+def money(amount: float, currency: str = "USD") -> str:
+    """``$0.2282``, ``$84.45``, ``CNY 1.20``: cents, and more digits only below a dollar."""
+    sign = "$" if currency == "USD" else f"{currency} "
+    return f"{sign}{amount:,.2f}" if amount >= 1 or amount == 0 else f"{sign}{amount:.4f}"
 
 
 def duration(seconds: float) -> str:
     """``45 ms``, ``3.1 s``, ``60 min``."""
-    if math.isinf(seconds):
-        return "never"
     if seconds >= 120:
         return f"{seconds / 60:.0f} min"
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
@@ -69,7 +71,7 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
     warm, start = function_seconds(workload, measured)
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
-        f"{_count(workload.servers, 'server')} on each of {_count(workload.nodes, 'node')} "
+        f"{_count(workload.servers, 'server')} on {_nodes(workload.nodes)} "
         f"({workload.nodes_per_cell} in a cell at most),"
     )
     yield f"  plans by {_DELIVERY[workload.delivery, workload.polling]}."
@@ -102,15 +104,16 @@ def bills_table(
     """One column for each controller, one row for each term, without the free tier."""
     names = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if not t.shared))
     shared = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if t.shared))
-    yield _row("USD a year", [bill.controller for bill in bills])
-    for name in names:
-        yield _row(name, [_term_usd(bill, name) for bill in bills])
-    yield _row("= all nodes", [money(bill.nodes_usd(False)) for bill in bills])
-    for name in shared:
-        yield _row(f"stack: {name}", [_term_usd(bill, name) for bill in bills])
-    yield _row("= without free tier", [money(bill.usd(False)) for bill in bills])
-    yield _row("= with free tier", [money(bill.usd(True)) for bill in bills])
-    yield _row("plan arrives after", [duration(bill.latency_seconds) for bill in bills])
+    rows = [(f"{bills[0].currency} a year", [bill.controller for bill in bills])]
+    rows += [(name, [_term_usd(bill, name) for bill in bills]) for name in names]
+    rows.append(("= all nodes", [_money(bill, bill.nodes_usd(False)) for bill in bills]))
+    rows += [(f"stack: {name}", [_term_usd(bill, name) for bill in bills]) for name in shared]
+    rows.append(("= without free tier", [_money(bill, bill.usd(False)) for bill in bills]))
+    rows.append(("= with free tier", [_money(bill, bill.usd(True)) for bill in bills]))
+    rows.append(("machines always on", [str(bill.machines or "-") for bill in bills]))
+    rows.append(("plan arrives after", [duration(bill.latency_seconds) for bill in bills]))
+    yield from _aligned(rows)
+    yield from _machines(bills, workload, measured)
     yield (
         f"Latencies: through S3 and SNS {duration(TRANSPORT_SECONDS)} (from the thesis), a task's "
         f"start {duration(TASK_START_SECONDS)} (assumed); --latency replaces one."
@@ -127,30 +130,33 @@ def how_made_up(bill: ControllerCost, nodes: int) -> Iterator[str]:
         free = f"; {term.free_quantity:,.0f} are free" if term.free_quantity else ""
         yield (
             f"  {term.name:20} {quantity(term.quantity):>14} {term.unit} "
-            f"x ${plain(term.usd_per_unit)} = {money(term.usd(False))}{free}"
+            f"x {_price(bill, term.usd_per_unit)} = {_money(bill, term.usd(False))}{free}"
         )
     each, with_stack = bill.nodes_usd(False) / nodes, bill.usd(False) / nodes
     verdict = "below" if each < TARGET_USD else "NOT below"
-    yield (
-        f"  For a node: {money(each)}, {verdict} the target of ${TARGET_USD:.2f} (which is for "
-        "hourly cycles, without the free tier,"
-    )
+    target = f"{verdict} the target of ${TARGET_USD:.2f} (which is for hourly cycles,"
+    if bill.currency != "USD":
+        target = "of hourly cycles or what was asked (counted"
+    yield f"  For a node: {_money(bill, each)}, {target} without the free tier,"
     yield (
         "  and without what the stack's nodes share: the alarms of the dead-letter queues). With "
-        f"that: {money(with_stack)};"
+        f"that: {_money(bill, with_stack)};"
     )
-    yield f"  with the free tier, which covers ten alarms: {money(bill.usd(True) / nodes)}."
+    free = _money(bill, bill.usd(True) / nodes)
+    yield f"  with the free tier, which covers ten alarms: {free}."
 
 
 def cycles_table(rows: Mapping[int, Sequence[ControllerCost]]) -> Iterator[str]:
     """Sums over cycles a day, and the thesis' bill beside ours: the numbers of the figure."""
     controllers = [bill.controller for bill in next(iter(rows.values()))]
-    yield _row("cycles a day", [*controllers, "thesis' bill"])
+    lines: list[tuple[str, list[str]]] = [("cycles a day", [*controllers, "thesis' bill"])]
     for free_tier in (False, True):
-        yield f"{'with' if free_tier else 'without'} the free tier:"
+        lines.append((f"{'with' if free_tier else 'without'} the free tier:", []))
         for cycles, bills in rows.items():
-            sums = [bill.usd(free_tier) for bill in bills] + [thesis_usd(cycles, free_tier)]
-            yield _row(f"{cycles:,}".rjust(8), [money(usd) for usd in sums])
+            sums = [_money(bill, bill.usd(free_tier)) for bill in bills]
+            sums.append(money(thesis_usd(cycles, free_tier)))
+            lines.append((f"{cycles:,}".rjust(8), sums))
+    yield from _aligned(lines)
 
 
 def thesis_table() -> Iterator[str]:
@@ -159,14 +165,13 @@ def thesis_table() -> Iterator[str]:
         f"The thesis' Table 8.7 again: {CYCLES_PER_DAY} cycles a day of {DURATION_SECONDS} s with "
         f"{MEMORY_GB} GB, {STORED_GB} GB kept"
     )
-    yield _row("USD a year", ["quantity", "without free", "with free"])
-    for term in thesis_terms(CYCLES_PER_DAY):
-        yield _row(
-            term.name,
-            [quantity(term.quantity), money(term.usd(False)), money(term.usd(True))],
-        )
+    rows = [("USD a year", ["quantity", "without free", "with free"])]
+    rows += [
+        (term.name, [quantity(term.quantity), money(term.usd(False)), money(term.usd(True))])
+        for term in thesis_terms(CYCLES_PER_DAY)
+    ]
     sums = [money(thesis_usd(CYCLES_PER_DAY, free_tier)) for free_tier in (False, True)]
-    yield _row("=", ["", *sums])
+    yield from _aligned([*rows, ("=", ["", *sums])])
     yield ""
     yield f"{'Figure':58} {'thesis':>10} {'from its inputs':>16}"
     for finding in findings():
@@ -187,23 +192,31 @@ def recommendation(
         )
     return (
         f"Recommended: {chosen.controller}, the cheapest whose plan arrives within "
-        f"{duration(limit)}: {money(chosen.usd(free_tier))} a year {tier} the free tier, after "
-        f"{duration(chosen.latency_seconds)}."
+        f"{duration(limit)}: {_money(chosen, chosen.usd(free_tier))} a year {tier} the free tier, "
+        f"after {duration(chosen.latency_seconds)}."
     )
 
 
-def break_even_lines(break_evens: Mapping[str, int | None], instance_type: str) -> Iterator[str]:
+def break_even_lines(
+    break_evens: Mapping[str, Mapping[str, int | None]], instance_type: str
+) -> Iterator[str]:
     """At how many cycles a day of each node the function first costs as much as the machine. Not
     "from there on": both pay the same to S3 and SNS, so that the lines lie close, and cross again
     where a busier sidecar polls less."""
     shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
-    for tier, cycles in break_evens.items():
-        at = (
-            f"first at {cycles:,} cycles a day"
+    names = {
+        "service": "an always-on Fargate service",
+        "instance": f"an always-on {instance_type}, told over S3 and SQS",
+        "http": f"an always-on {instance_type}, asked over HTTP",
+    }
+    for against, by_tier in break_evens.items():
+        found = [
+            f"{tier} first at {cycles:,} cycles a day"
             if cycles
-            else f"never, not even at one every {shortest}"
-        )
-        yield f"Lambda costs as much as an always-on {instance_type}, {tier}: {at}."
+            else f"{tier} never, not even at one every {shortest}"
+            for tier, cycles in by_tier.items()
+        ]
+        yield f"Lambda costs as much as {names[against]}: {'; '.join(found)}."
 
 
 def first_with_terms(bills: Sequence[ControllerCost]) -> ControllerCost | None:
@@ -218,16 +231,50 @@ def order(controllers: Sequence[str]) -> list[str]:
 
 def _term_usd(bill: ControllerCost, name: str) -> str:
     found = [term.usd(False) for term in bill.terms if term.name == name]
-    return money(sum(found)) if found else "-"
+    return _money(bill, sum(found)) if found else "-"
 
 
-def _row(name: str, cells: Sequence[str]) -> str:
-    return f"{name:26}" + "".join(f"{cell:>13}" for cell in cells)
+def _money(bill: ControllerCost, amount: float) -> str:
+    return money(amount, bill.currency)
+
+
+def _price(bill: ControllerCost, amount: float) -> str:
+    return f"{'$' if bill.currency == 'USD' else f'{bill.currency} '}{plain(amount)}"
+
+
+def _machines(
+    bills: Sequence[ControllerCost], workload: Workload, measured: Measured
+) -> Iterator[str]:
+    """Why so many."""
+    if any(bill.machines > 1 for bill in bills):
+        busy = busy_processors(workload, measured)
+        each = BASELINE_PROCESSORS.get(workload.instance_type, OTHER_PROCESSORS)
+        yield (
+            f"Planning keeps {busy:.3g} processors busy. A {workload.instance_type} may use "
+            f"{each:g} of one for long, a task of the service has {TASK_VCPU:g}."
+        )
+
+
+def _aligned(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """Names to the left, cells to the right of columns that are as wide as they must be."""
+    columns = max(len(cells) for _, cells in rows)
+    first = max(26, *(len(name) for name, _ in rows))
+    widths = [
+        max(11, *(2 + len(cells[column]) for _, cells in rows if column < len(cells)))
+        for column in range(columns)
+    ]
+    for name, cells in rows:
+        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False))
+        yield f"{name:{first}}{line}".rstrip()
 
 
 def quantity(amount: float) -> str:
     """``8,760``, ``0.01234``: whole from a thousand on."""
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:,.4g}"
+
+
+def _nodes(number: int) -> str:
+    return "one node" if number == 1 else f"each of {number:,} nodes"
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,17 +1,15 @@
 """The lines of the bill: how much of each thing a year takes, and its price.
 
 A year has 365 days and twelve months. GB are 2^30 bytes, as AWS bills S3 and Lambda. All money is
-US dollars.
-
-How often a cycle calls each service: what a count over the emulator has to agree with.
+dollars, or whatever the prices are in.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 
+from infra.costs.cycle_calls import cycle_calls
 from infra.costs.measured import Measured
 from infra.costs.price_list import INSTANCE_PREFIX, PriceList
 from infra.costs.workload import (
@@ -33,61 +31,10 @@ from infra.costs.workload import (
     TASK_VCPU,
     Workload,
     function_seconds,
+    machines,
     task_work_seconds,
     yearly_cold_starts,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class CycleCalls:
-    """Calls of one cycle of one node, on average; what a change of settings takes is not in it,
-    because teams change them seldom.
-
-    Attributes:
-        s3_put: the observation and the plan.
-        s3_get: the solver gets the observation; the node gets the plan, and asks whether its
-            settings have changed.
-        sns_publish: S3 tells of the plan, and with two topics of the observation.
-        sns_delivery: to the node whose plan it is, the only one whose filter lets it pass.
-        sqs_send: what SNS sends to the node's queue; whether AWS bills it is not certain.
-        sqs_receive, sqs_delete: by the node.
-    """
-
-    s3_put: float
-    s3_get: float
-    sns_publish: float
-    sns_delivery: float
-    sqs_send: float
-    sqs_receive: float
-    sqs_delete: float
-
-    @property
-    def sqs_requests(self) -> float:
-        """Billed at one price."""
-        return self.sqs_send + self.sqs_receive + self.sqs_delete
-
-
-def cycle_calls(workload: Workload, latency_seconds: float) -> CycleCalls:
-    """``latency_seconds``: from the observation to its plan, while the node asks its queue."""
-    queues = 1.0 if workload.delivery == "sqs" else 0.0
-    return CycleCalls(
-        s3_put=2.0,
-        s3_get=3.0,
-        sns_publish=2.0 if workload.topics == "two" else 1.0,
-        sns_delivery=1.0,
-        sqs_send=queues,
-        sqs_receive=queues * _receives(workload, latency_seconds),
-        sqs_delete=queues,
-    )
-
-
-def _receives(workload: Workload, latency_seconds: float) -> float:
-    """Long polls, of which the last brings the plan and ends at once."""
-    polls_all_the_time = DAY_SECONDS / LONG_POLL_SECONDS / workload.cycles_per_day + 1
-    if workload.polling == "always":
-        return polls_all_the_time
-    polls = max(1, math.ceil(min(latency_seconds, DAY_SECONDS) / LONG_POLL_SECONDS))
-    return min(polls, polls_all_the_time)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,34 +182,60 @@ def _fargate_terms(
     ]
 
 
-def _machine(workload: Workload, prices: PriceList) -> list[Term]:
-    """Always on, one for all nodes, with a public address instead of a NAT gateway."""
+def _service_terms(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    """A Fargate service: tasks that are always on, and do what the instance does."""
+    hours = machines("service", workload, measured) * DAYS * 24
+    return [
+        _term(prices, "service vCPU", "fargate_vcpu_hour_arm", hours * TASK_VCPU, shared=True),
+        _term(prices, "service GB", "fargate_gb_hour_arm", hours * TASK_GB, shared=True),
+        _term(prices, "its address", "public_address_hour", hours, shared=True),
+        _term(prices, "image storage", "ecr_gb_month", IMAGE_GB * MONTHS, shared=True),
+        *_told_by_queue(workload, measured, prices, latency),
+        *_logs(workload, measured, prices),
+    ]
+
+
+def _machine(
+    controller: str, workload: Workload, measured: Measured, prices: PriceList
+) -> list[Term]:
+    """Always on, for all nodes, with a public address instead of a NAT gateway."""
+    count = machines(controller, workload, measured)
+    hours, disk_gb = count * DAYS * 24, count * INSTANCE_DISK_GB
     hours_key = INSTANCE_PREFIX + workload.instance_type
     return [
-        _term(prices, "instance hours", hours_key, DAYS * 24, shared=True),
-        _term(prices, "instance disk", "ebs_gb_month", INSTANCE_DISK_GB * MONTHS, shared=True),
-        _term(prices, "its address", "public_address_hour", DAYS * 24, shared=True),
+        _term(prices, "instance hours", hours_key, hours, shared=True),
+        _term(prices, "instance disk", "ebs_gb_month", disk_gb * MONTHS, shared=True),
+        _term(prices, "its address", "public_address_hour", hours, shared=True),
     ]
 
 
 def _instance_terms(
     workload: Workload, measured: Measured, prices: PriceList, latency: float
 ) -> list[Term]:
-    # It learns of observations from a queue of its own, which it polls all the time.
-    own_requests = 3 * workload.yearly_runs + DAYS * DAY_SECONDS / LONG_POLL_SECONDS
     return [
-        *_machine(workload, prices),
-        *_cloud_terms(workload, measured, prices, latency, own_requests),
+        *_machine("instance", workload, measured, prices),
+        *_told_by_queue(workload, measured, prices, latency),
     ]
+
+
+def _told_by_queue(
+    workload: Workload, measured: Measured, prices: PriceList, latency: float
+) -> list[Term]:
+    """It learns of observations from a queue of its own, which it polls all the time."""
+    own_requests = 3 * workload.yearly_runs + DAYS * DAY_SECONDS / LONG_POLL_SECONDS
+    return _cloud_terms(workload, measured, prices, latency, own_requests)
 
 
 def _http_terms(
     workload: Workload, measured: Measured, prices: PriceList, _latency: float
 ) -> list[Term]:
-    """``python -m solver_lambda serve`` on one machine, which answers each POST with the plan: no
+    """``python -m solver_lambda serve``, which answers each POST with the plan: no
     service is called, and no document kept outside the nodes."""
     plan_bytes = _plan_bytes(workload, measured)
-    return [*_machine(workload, prices), *_data_out(workload, prices, plan_bytes)]
+    machine = _machine("http", workload, measured, prices)
+    return [*machine, *_data_out(workload, prices, plan_bytes)]
 
 
 def _embedded_terms(
@@ -275,6 +248,7 @@ def _embedded_terms(
 TERMS: dict[str, Callable[[Workload, Measured, PriceList, float], list[Term]]] = {
     "lambda": _lambda_terms,
     "fargate": _fargate_terms,
+    "service": _service_terms,
     "instance": _instance_terms,
     "http": _http_terms,
     "embedded": _embedded_terms,

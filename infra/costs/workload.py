@@ -7,7 +7,8 @@ import math
 
 from infra.costs.measured import Measured
 
-CONTROLLERS = ("lambda", "fargate", "instance", "http", "embedded")
+CONTROLLERS = ("lambda", "fargate", "service", "instance", "http", "embedded")
+ALWAYS_ON = ("service", "instance", "http")
 DELIVERIES = ("sqs", "http")
 POLLINGS = ("waiting", "always")
 PLACES = ("region", "elsewhere")
@@ -16,14 +17,11 @@ DAYS = 365
 MONTHS = 12
 GB = 1 << 30
 DAY_SECONDS = 86_400
-MOST_CYCLES_PER_DAY = 10_000
-MOST_RETENTION_DAYS = 36_500  # a century; S3 would take 32 bits
 
 # AWS: at 1,769 MB a function has one whole processor, in proportion below it
 # (https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html).
 WHOLE_CPU_MEMORY_MB = 1769
-# What an observation holds at most, and when AWS ends the function of the stack.
-MOST_SERVERS = 1024
+# When AWS ends the function of the stack.
 FUNCTION_TIMEOUT_SECONDS = 60
 # Assumed, not measured on AWS: S3's two answers to a run, during which the function waits.
 S3_WAIT_SECONDS = 0.06
@@ -52,6 +50,19 @@ TASK_LEAST_SECONDS = 60
 TASK_START_SECONDS = 30
 IMAGE_GB = 0.1
 INSTANCE_DISK_GB = 8
+# What a burstable machine may use of a processor for long: two of them, at its baseline
+# (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/burstable-credits-baseline-concepts.html).
+BASELINE_PROCESSORS = {
+    f"{family}.{size}": processors
+    for family in ("t3", "t4g")
+    for size, processors in (("micro", 0.2), ("small", 0.4), ("medium", 0.4))
+}
+# Of any other machine: one processor plans.
+OTHER_PROCESSORS = 1.0
+# As a node's file has them by default: [sampling] rate, [cycle] samples and maximum_age.
+SAMPLING_RATE = 0.01
+CYCLE_SAMPLES = 500_000
+LEAST_CYCLES_PER_DAY = 24
 # From PUT of the observation to the plan's arrival, without the planning: the thesis' cycle over
 # AWS took 1,800 ms where planning beside the cache took 100 ms.
 TRANSPORT_SECONDS = 1.7
@@ -156,8 +167,7 @@ def function_seconds(workload: Workload, measured: Measured) -> tuple[float, flo
 def latency_seconds(controller: str, workload: Workload, measured: Measured) -> float:
     """From the observation to its plan's arrival.
 
-    For a function that is called less often than it stays warm, of a cold start. Infinite for a
-    machine that has more to do than time to do it.
+    For a function that is called less often than it stays warm, of a cold start.
     """
     if controller == "lambda":
         warm, cold = function_seconds(workload, measured)
@@ -169,13 +179,34 @@ def latency_seconds(controller: str, workload: Workload, measured: Measured) -> 
     if controller == "embedded":
         return solve
     if controller == "http":
-        return HTTP_SECONDS + solve if _busy_ratio(workload, solve) < 1 else math.inf
-    is_free = _busy_ratio(workload, solve) < 1
-    return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve if is_free else math.inf
+        return HTTP_SECONDS + solve
+    if controller == "service":
+        return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve / TASK_VCPU
+    return TRANSPORT_SECONDS + S3_WAIT_SECONDS + solve
 
 
-def _busy_ratio(workload: Workload, solve_seconds: float) -> float:
-    return workload.cycles_per_day * workload.nodes * solve_seconds / DAY_SECONDS
+def busy_processors(workload: Workload, measured: Measured) -> float:
+    """Processors that planning keeps busy, on average."""
+    solve = measured.run_cpu_seconds(workload.servers)
+    return workload.cycles_per_day * workload.nodes * solve / DAY_SECONDS
+
+
+def machines(controller: str, workload: Workload, measured: Measured) -> int:
+    """How many of its machines an always-on controller needs, each as busy as it may be for long;
+    0 for what is not always on."""
+    if controller not in ALWAYS_ON:
+        return 0
+    each = BASELINE_PROCESSORS.get(workload.instance_type, OTHER_PROCESSORS)
+    if controller == "service":
+        each = TASK_VCPU
+    return max(1, math.ceil(busy_processors(workload, measured) / each))
+
+
+def cycles_per_day(reads_per_second: float) -> float:
+    """Of a node with so many reads, by a node's default settings: a cycle ends with its samples, or
+    after an hour. Early cycles, which an odd load brings, come on top."""
+    by_samples = reads_per_second * DAY_SECONDS * SAMPLING_RATE / CYCLE_SAMPLES
+    return max(LEAST_CYCLES_PER_DAY, by_samples)
 
 
 def task_work_seconds(workload: Workload, measured: Measured) -> float:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from infra.costs.terms import CycleCalls, cycle_calls
+from infra.costs.cycle_calls import CycleCalls, cycle_calls
 from infra.costs.workload import LISTS_PER_DAY, Workload
 from solver_lambda.documents.keys import settings_marker_key
 from tests.end_to_end.conftest import QUEUED_NODES

@@ -240,6 +240,10 @@ def broken(change: str) -> str:
             table["date"] = "yesterday"
         case "unknown key":
             table["currencies"] = "USD"
+        case "unknown key of a price":
+            table["prices"]["s3_put"]["eur"] = 5
+        case "no unit":
+            del table["prices"]["s3_put"]["unit"]
         case "negative":
             table["prices"]["s3_put"]["usd"] = -1
         case "text price":
@@ -259,17 +263,19 @@ def broken(change: str) -> str:
     ("change", "named"),
     [
         ("text", "not a list of prices"),
-        ("list", "not a list of prices"),
+        ("list", "the document must be a table, not a list"),
         ("no prices", "prices is missing"),
         ("no date", "date"),
         ("bad date", "yesterday"),
         ("unknown key", "currencies"),
-        ("negative", "s3_put must be more than 0, not -1"),
-        ("text price", "s3_put must be more than 0, not '5'"),
-        ("infinite", "s3_put must be more than 0, not inf"),
-        ("nothing", "s3_put must be more than 0, not 0"),
+        ("unknown key of a price", r"prices\.s3_put\.eur"),
+        ("no unit", r"prices\.s3_put\.unit is missing"),
+        ("negative", r"s3_put\.usd must be more than 0 and .*, not -1"),
+        ("text price", r"s3_put\.usd must be a number, not '5'"),
+        ("infinite", r"s3_put\.usd must be a finite number, not inf"),
+        ("nothing", r"s3_put\.per must be more than 0 and .*, not 0"),
         ("missing", "s3_put is missing"),
-        ("free", r"free_tier\.sqs_request must be more than 0, not -3"),
+        ("free", r"free_tier\.sqs_request\.monthly must be more than 0 and .*, not -3"),
     ],
 )
 def test_refuses_a_bad_file(

@@ -12,12 +12,12 @@ from infra.configuration import Configuration
 from infra.configured_nodes import Node
 from infra.costs.workload import (
     FUNCTION_TIMEOUT_SECONDS,
-    MOST_SERVERS,
     TASK_GB,
     TASK_VCPU,
     Workload,
 )
 from infra.installation import add_stacks
+from infra.limits import MOST_SERVERS
 from solver_lambda.documents.reader import MAX_SERVERS
 
 TWO_NODES = (Node("one"), Node("two"))
