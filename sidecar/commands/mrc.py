@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
         "mrc",
         help="print the miss-ratio curve of a trace",
         description="Print the miss ratio of a cache, by its size, for each trace. "
-        f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz or gz.",
+        f"Formats are {', '.join(FORMATS)}; a trace may be compressed with zst, xz, gz or bz2.",
         epilog=_columns(),
     )
     parser.add_argument(
@@ -60,8 +60,8 @@ def add_parser(commands: Any) -> None:
 
 def _columns() -> str:
     """What a CSV is to have."""
-    from sidecar.traces.columns import COLUMN_NAMES, KEY_SIZE, OPERATION, REPEATS
     from sidecar.traces.operations import READS
+    from sidecar.traces.table_header import COLUMN_NAMES, KEY_SIZE, OPERATION, REPEATS
 
     named = {column: ", ".join(names) for column, names in COLUMN_NAMES.items()}
     return (
@@ -69,7 +69,8 @@ def _columns() -> str:
         "semicolons or blanks, or a "
         f"header that names its columns, in any order: of the key ({named['key']}); of the size, "
         f"for --bytes ({named['size']}; a {KEY_SIZE} is added); of the time, for allkeys-lfu and "
-        f"--ttl ({named['time']}). Of the requests with an {OPERATION}, only "
+        f"--ttl ({named['time']}). Of the requests with an {OPERATION} (or operation, "
+        "command, method and the like), only "
         f"{', '.join(read.decode() for read in READS)} count, and what --reads names; a line with "
         f"an {REPEATS} counts as often as that says. Of block devices, each block of 4 KiB is a "
         "request."
@@ -126,8 +127,8 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
         if dropped:
             most = next(iter(curve.dropped))
             raise TraceError(
-                f"{trace}: none of its requests is a read, it has {dropped}: --reads {most} counts "
-                "those"
+                f"{trace}: none of its requests is a read, it has {dropped}: --reads "
+                f"{most or repr(most)} counts those"
             )
         raise TraceError(f"{trace}: the trace has no requests")
     if dropped:

@@ -136,7 +136,6 @@ OPTIONS = {
         "the unit of the trace's times, if its format does not say it (default: s)",
         _time_unit,
         "{" + ",".join(TICKS_PER_SECOND) + "}",
-        TICKS_PER_SECOND["s"],
     ),
     "reads": Option(
         "count requests with this operation as well, such as 28; can be repeated",
@@ -183,7 +182,7 @@ class MrcOptions:
     format: str | None
     policy: str
     ttl: float | None
-    time_unit: float
+    time_unit: float | None
     reads: list[bytes]
     bytes: bool
     rate: float

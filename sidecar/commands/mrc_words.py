@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from sidecar.mrc.trace_curve import TraceCurve
 
 
+def _span(curve: TraceCurve) -> str:
+    if curve.span_seconds is None:
+        return ""
+    from sidecar.commands.printing import about
+
+    return f" in {about(curve.span_seconds)}"
+
+
 def grid(curve: TraceCurve, points: int) -> list[int]:
     """Sizes to show: evenly spaced up to where the curve is flat."""
     largest = curve.sizes[-1] if curve.sizes else 1
@@ -37,7 +45,9 @@ def as_json(
         "requests": curve.requests,
         "sampled_requests": curve.sampled,
         "dropped_requests": curve.dropped,
+        "columns": curve.columns,
         "times_that_went_back": curve.went_back,
+        "times_span_seconds": curve.span_seconds,
         "live_objects": curve.live_objects,
         "compulsory_miss_ratio": curve.compulsory_miss_ratio,
         "sizes": sizes,
@@ -62,10 +72,13 @@ def in_words(
         return format_size(value)
 
     lines = [
-        f"{trace}: {curve.requests:,} requests, {curve.sampled:,} of sampled keys; "
+        f"{trace}: {curve.requests:,} requests{_span(curve)}, {curve.sampled:,} of sampled keys; "
         f"misses at any size {curve.compulsory_miss_ratio:.4f}",
-        f"{'bytes' if in_bytes else 'objects':>14}  miss ratio",
     ]
+    if curve.columns:
+        taken = [f"{what} is {name!r}" for what, name in curve.columns.items()]
+        lines.append(f"of its columns, {', '.join(taken)}")
+    lines.append(f"{'bytes' if in_bytes else 'objects':>14}  miss ratio")
     sizes = grid(curve, points)
     for value, ratio in zip(sizes, curve.miss_ratios_at(sizes), strict=True):
         lines.append(f"{size(value):>14}  {ratio:10.4f}")

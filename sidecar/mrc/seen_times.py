@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _YEAR_SECONDS = 365.25 * 86400
 _MOST_YEARS = 100
 _LATEST_SECONDS = 1e11  # since any origin; in milliseconds it was 1973
+# Of gaps between requests, so many are looked at; and so many of them should be shorter than a TTL.
+_GAPS, _FEWEST_WITHIN = 100_000, 0.1
 _UNIT = "--time-unit says what unit the times are in (s, ms, us or ns)"
 
 
@@ -33,6 +35,7 @@ class SeenTimes:
         self._path = path
         self._requests = 0
         self._earliest = self._nearest = np.inf
+        self._gaps: npt.NDArray[np.float64] = np.zeros(0)
         self._latest = self._last = -np.inf
         self._furthest_back = 0.0
 
@@ -48,6 +51,8 @@ class SeenTimes:
         self._furthest_back = max(self._furthest_back, float(back.max()))
         gaps = np.abs(np.diff(np.concatenate([[self._last], times])))
         self._nearest = min(self._nearest, float(gaps.min()))
+        if len(self._gaps) < _GAPS:
+            self._gaps = np.concatenate([self._gaps, gaps[np.isfinite(gaps)]])
         self._requests += len(times)
         self._latest, self._last = float(latest_before[-1]), float(times[-1])
         self._earliest = min(self._earliest, float(times.min()))
@@ -58,13 +63,26 @@ class SeenTimes:
                 f"seconds: {_UNIT}"
             )
 
-    def must_fit(self, ttl_seconds: float) -> None:
-        """Raises TraceError if nothing can be said of such a TTL."""
+    @property
+    def span_seconds(self) -> float:
+        """From the earliest to the latest."""
+        return max(0.0, self._latest - self._earliest)
+
+    def must_fit(self, ttl_seconds: float, *, is_unit_given: bool) -> None:
+        """Raises TraceError if nothing can be said of such a TTL, or hardly anything while nobody
+        said what unit the times are in."""
         if self._requests > 1 and self._nearest > ttl_seconds:
             raise TraceError(
                 f"{self._path}: no two requests that follow each other are within the TTL of "
                 f"{ttl_seconds:g} s, the nearest are {self._nearest:g} s apart: {_UNIT}"
             )
+        if not is_unit_given and len(self._gaps):
+            within = float(np.mean(self._gaps <= ttl_seconds))
+            if within < _FEWEST_WITHIN:
+                raise TraceError(
+                    f"{self._path}: of two requests that follow each other, only {within:.1%} are "
+                    f"within the TTL of {ttl_seconds:g} s: {_UNIT}, also s"
+                )
         if self._furthest_back > ttl_seconds:
             raise TraceError(
                 f"{self._path}: {self.went_back:,} times go back, one by "

@@ -116,10 +116,10 @@ def timed_curve_of_file(
         times = np.maximum.accumulate(np.maximum(part.times_seconds, now))
         now = float(times[-1]) if len(times) else now
         caches.take(part.keys, part.weights, times)
-    seen.must_fit(ttl_seconds)
+    seen.must_fit(ttl_seconds, is_unit_given=reading.unit_is_given)
     misses = caches.misses() / max(1, forever.requests)
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)
     curve = TraceCurve(list(sizes), ratios, *counts)
-    curve.dropped, curve.went_back = forever.dropped, seen.went_back
+    curve.take_words(forever, seen.went_back, seen.span_seconds)
     return curve

@@ -33,7 +33,9 @@ class TraceCurve:
         parts: curves of other samples, ``PARTS`` times smaller; none for an exact curve, and where
             no errors were asked for.
         dropped: how many requests were no reads and do not count, by what they did.
+        columns: by what they say, the names of a table's columns that were taken.
         went_back: how many times were earlier than one before; ``None``: nobody looked.
+        span_seconds: of the times; ``None``: nobody looked.
     """
 
     def __init__(
@@ -54,7 +56,14 @@ class TraceCurve:
         self.compulsory_miss_ratio = compulsory_miss_ratio
         self.parts = parts
         self.dropped: Mapping[str, int] = {}
+        self.columns: Mapping[str, str] = {}
         self.went_back: int | None = None
+        self.span_seconds: float | None = None
+
+    def take_words(self, other: TraceCurve, went_back: int, span_seconds: float) -> None:
+        """Say of the trace what its ``other`` curve says, and what its times are like."""
+        self.dropped, self.columns = other.dropped, other.columns
+        self.went_back, self.span_seconds = went_back, span_seconds
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TraceCurve) and self._values() == other._values()
@@ -160,7 +169,7 @@ def estimate_curve_of_file(
     reading = Reading(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
     take_file(stacks, path, format, reading)
     curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
-    curve.dropped = reading.operations.dropped()
+    curve.dropped, curve.columns = reading.operations.dropped(), reading.columns
     return curve
 
 

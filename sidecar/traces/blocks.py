@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sidecar.traces.beginning import NO, YES
+from sidecar.traces.beginning import MAYBE, NO, YES
 from sidecar.traces.lines import WholeLines, read_rows
+from sidecar.traces.table_header import may_be_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.columns import Row
@@ -36,28 +37,43 @@ class BlockFormat:
     """A format of text.
 
     Args:
+        name: of the format.
+        sure: what a line of it has, and hardly one of something else; without it, or where that is
+            not so, the file's name must have the format's in it.
         line: with the groups ``time``, ``volume``, ``operation``, ``offset`` and ``size``.
         ticks_per_second, offset_bytes, size_bytes: units of the columns.
-        operations: what their spellings mean, where that is not plain.
+        reads: spellings of the operation that count, beside the usual ones.
     """
 
     def __init__(
         self,
+        name: str,
         line: bytes,
         *,
+        sure: bytes = b"",
         ticks_per_second: float = 1.0,
         offset_bytes: int = 1,
         size_bytes: int = 1,
-        operations: Mapping[bytes, bytes] | None = None,
+        reads: Sequence[bytes] = (),
     ) -> None:
         self._line = re.compile(line)
+        self._name, self._sure = name, sure and re.compile(sure)
         self._ticks_per_second = ticks_per_second
         self._offset_bytes, self._size_bytes = offset_bytes, size_bytes
-        self._operations = operations or {}
+        self._reads = reads
 
     def detect(self, beginning: Beginning) -> int:
-        """By the columns of its first line."""
-        return YES if beginning.lines and self._line.fullmatch(beginning.lines[0]) else NO
+        """By the columns of its first lines, of which one may be a header."""
+        lines = beginning.lines
+        if len(lines) > 1 and self._is_header(lines[0]):
+            lines = lines[1:]
+        if not lines or not all(map(self._line.fullmatch, lines[:1])):
+            return NO
+        is_sure = self._name in beginning.name or (self._sure and self._sure.search(lines[0]))
+        return YES if is_sure else MAYBE
+
+    def _is_header(self, line: bytes) -> bool:
+        return may_be_header(line) and not self._line.fullmatch(line)
 
     def read(
         self, path: TracePath, blocks: Iterator[bytes], reading: Reading
@@ -68,8 +84,7 @@ class BlockFormat:
             found = self._line.fullmatch(line.strip())
             if not found:
                 raise ValueError("it has not the columns of the first lines")
-            operation = found["operation"]
-            if reading.operations.is_read(self._operations.get(operation, operation)):
+            if reading.operations.is_read(found["operation"], self._reads):
                 yield from touched(
                     float(found["time"]) / self._ticks_per_second * reading.ticks_per_second,
                     found["volume"],
@@ -77,4 +92,7 @@ class BlockFormat:
                     int(found["size"]) * self._size_bytes,
                 )
 
-        return read_rows(WholeLines(path, blocks), parse, reading)
+        lines = WholeLines(path, blocks)
+        if self._is_header(lines.header().strip()):
+            lines.skip_header()
+        return read_rows(lines, parse, reading)

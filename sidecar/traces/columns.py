@@ -1,31 +1,18 @@
-"""Lines of columns: what each says, and the header that names them."""
+"""Lines of columns: what each says."""
 
 from __future__ import annotations
 
 from ctypes import c_int32
-
-from sidecar.traces.file import TraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ctypes import Array
 
-    from sidecar.traces.file import TracePath
     from sidecar.traces.operations import Operations
 
     Row = tuple[float, bytes, int, int]  # time, key, size, and how many requests it stands for
 
-COLUMN_NAMES = {
-    "time": ("time", "timestamp", "clock_time", "op_time", "relative_unix"),
-    "key": (
-        *("key", "obj_id", "object", "obj", "id", "lbn", "cachekey"),
-        *("hashed_path_query", "hashed_host_path_query"),
-    ),
-    "size": ("size", "obj_size", "object_size", "len", "objectsize", "response_size"),
-}
-"""Of a table's header; the first that is there counts."""
-OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
 DELIMITERS = (b",", b"\t", b";", b" ")
 
 MAX_REPEATS = 1 << 24
@@ -44,6 +31,7 @@ class Columns:
         most: a line has no more columns; -1: it may.
         delimiter: one byte.
         quoted: a field may stand in quotes, by the rules of CSV.
+        has_header: the first line names them.
         any_size: nobody counts in bytes, so a size that is too large is as good as the largest.
         ticks_per_second: the unit of times that are numbers.
     """
@@ -65,7 +53,16 @@ class Columns:
         self.least, self.time, self.key, self.size = least, time, key, size
         self.key_size, self.operation, self.repeats = key_size, operation, repeats
         self.most, self.delimiter, self.quoted = most, delimiter, quoted
-        self.any_size, self.ticks_per_second = False, 1.0
+        self.any_size, self.ticks_per_second, self.has_header = False, 1.0, False
+
+    def named(self, names: Sequence[str], unused: Sequence[str]) -> dict[str, str]:
+        """Which of the names are taken, by what they say; ``unused``: of ``time`` and ``size``."""
+        places = {"key": self.key, "operation": self.operation, "op_count": self.repeats}
+        if "size" not in unused:
+            places |= {"size": self.size, "key_size": self.key_size}
+        if "time" not in unused:
+            places["time"] = self.time
+        return {what: names[place] for what, place in places.items() if place >= 0}
 
     def for_c(self) -> Array[c_int32]:
         """As ``lines.c`` has them."""
@@ -87,7 +84,7 @@ def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
     size, repeats = 0, 1
     for name, place in (("size", columns.size), ("key_size", columns.key_size)):
         if place >= 0:
-            size = _with_size(size, fields[place], name, any_size=columns.any_size)
+            size = _with_size(size, fields[place], name, columns)
     if columns.repeats >= 0:
         repeats = _whole(fields[columns.repeats], "op_count")
         if not 0 <= repeats < MAX_REPEATS:
@@ -128,95 +125,39 @@ def _time(text: bytes, columns: Columns) -> float:
 
 def _whole(text: bytes, name: str) -> int:
     try:
+        if b"_" in text:  # of Python's numbers alone
+            raise ValueError
         return int(text)
     except ValueError:
         shown = text.decode(errors="replace").strip()
         raise ValueError(f"the {name} {shown!r} is not a whole number") from None
 
 
-def _with_size(size: int, text: bytes, name: str, *, any_size: bool) -> int:
+def _with_size(size: int, text: bytes, name: str, columns: Columns) -> int:
     more = _whole(text, name)
     most = MAX_SIZE_BYTES - size
-    if more > most and any_size:
+    if more > most and columns.any_size:
         return MAX_SIZE_BYTES
-    if not 0 <= more <= most:
+    if more > most:
         raise ValueError(
-            f"the {name} {more} is not between 0 and {most}: for larger objects write sizes of "
-            "1024 bytes, as by awk -F, -v OFS=, 'NR>1{$3=int(($3+1023)/1024)}1' where they are "
-            "the third column, or do not count in bytes"
-            if more > most
-            else f"the {name} {more} is negative"
+            f"the {name} {more} is not between 0 and {most}: {_in_kib(columns)}, or do not count "
+            "in bytes"
         )
+    if more < 0:
+        raise ValueError(f"the {name} {more} is negative")
     return size + more
 
 
-def read_header(
-    path: TracePath, header: bytes, may_lack: Sequence[str] = ()
-) -> tuple[Columns, bool]:
-    """What the columns are, and whether a header said so: without one there are three.
-
-    Args:
-        path: of the file.
-        header: its first line.
-        may_lack: those of ``COLUMN_NAMES`` that it need not name.
-
-    Raises:
-        TraceError: the header is missing or wrong.
-    """
-    if header.lstrip(b' "')[:1].isdigit():
-        for delimiter in DELIMITERS:
-            if len(split(header, delimiter)) == 3:
-                return Columns(3, 0, 1, 2, most=3, delimiter=delimiter), False
-        raise TraceError(
-            f"{path}: line 1: {shown(header)} has {header.count(b',') + 1} columns and no header "
-            "is above it: without one they are time,key,size; it may name more and in any order, "
-            f"and with the column {OPERATION} only reads count; --format tells another format"
-        )
-    names, delimiter = header_names(header)
-    time, key, size = (
-        _place(path, header, names, column, column in may_lack) for column in COLUMN_NAMES
-    )
-    key_size, operation, repeats = (
-        names.index(name) if name in names else -1 for name in (KEY_SIZE, OPERATION, REPEATS)
-    )
-    if size < 0:
-        key_size = -1
-    count = len(names)
-    places = (time, key, size, key_size, operation, repeats)
-    return Columns(count, *places, most=count, delimiter=delimiter), True
-
-
-def header_names(header: bytes) -> tuple[list[str], bytes]:
-    """The names of the columns, in small letters, and what stands between them."""
-    found = [(_names(header, delimiter), delimiter) for delimiter in DELIMITERS]
-    for names, delimiter in found:
-        if names_key(names):
-            return names, delimiter
-    return found[0]
-
-
-def names_key(names: Sequence[str]) -> bool:
-    """Whether one of the columns is the key."""
-    return any(name in names for name in COLUMN_NAMES["key"])
-
-
-def _names(header: bytes, delimiter: bytes) -> list[str]:
-    try:
-        fields = split(header, delimiter)
-    except ValueError:
-        return []
-    return [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in fields]
-
-
-def _place(path: TracePath, header: bytes, names: list[str], column: str, may_lack: bool) -> int:
-    for name in COLUMN_NAMES[column]:
-        if name in names:
-            return names.index(name)
-    if may_lack:
-        return -1
-    raise TraceError(
-        f"{path}: line 1: the header {shown(header)} names no column for the {column} "
-        f"(one of {', '.join(COLUMN_NAMES[column])})"
+def _in_kib(columns: Columns) -> str:
+    """The way out for what has objects above 4 GiB."""
+    mark = columns.delimiter.decode()
+    places = [place + 1 for place in (columns.size, columns.key_size) if place >= 0]
+    changes = "".join(f"${place}=int((${place}+1023)/1024);" for place in places)
+    lines = "NR>1" if columns.has_header else ""
+    return (
+        "for larger objects write sizes of 1024 bytes, as by "
+        f"awk -F'{mark}' -v OFS='{mark}' '{lines}{{{changes}}}1' where nothing stands in quotes "
+        "(what is told in bytes is 1024 times as much then)"
     )
 
 

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 """Instead of a path."""
-_COMPRESSED = {b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ\0": ".xz", b"\x1f\x8b\x08": ".gz"}
+COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": ".zst",
+    b"\xfd7zXZ\0": ".xz",
+    b"\x1f\x8b\x08": ".gz",
+    b"BZh": ".bz2",
+}
+"""What such files begin with."""
 
 # A multiple of the pages and of all records, and little enough to stay in a core's cache.
 BLOCK_BYTES = 3 << 17
@@ -52,7 +58,7 @@ def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[
         if path == STDIN:
             stdin: Any = sys.stdin.buffer
             first = stdin.peek(BLOCK_BYTES)
-            suffixes = [_COMPRESSED[magic] for magic in _COMPRESSED if first.startswith(magic)]
+            suffixes = [COMPRESSED[magic] for magic in COMPRESSED if first.startswith(magic)]
             yield from _decompressed(path, stdin, *suffixes)
             return
         with open(path, "rb", buffering=0) as file:
@@ -78,6 +84,8 @@ def _decompressed(path: TracePath, file: BinaryIO, suffix: str = "") -> Iterator
         yield from _xz_blocks(path, file)
     elif suffix == ".gz":
         yield from _gzip_blocks(path, file)
+    elif suffix == ".bz2":
+        yield from _bzip2_blocks(path, file)
     else:
         yield from _blocks(file)
 
@@ -117,6 +125,16 @@ def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
         with gzip.open(file) as reader:
             yield from _blocks(reader)
     except (zlib.error, EOFError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _bzip2_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
+    import bz2
+
+    try:
+        with bz2.open(file) as reader:
+            yield from _blocks(reader)
+    except (OSError, EOFError) as error:
         raise _unreadable(path, error) from error
 
 

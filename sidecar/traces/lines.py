@@ -53,6 +53,10 @@ class WholeLines:
         """The first line, without its end; it may be taken away by ``skip_header``."""
         return self._first.partition(b"\n")[0]
 
+    def first_lines(self) -> list[bytes]:
+        """Some, without their ends."""
+        return self._first[: 1 << 16].split(b"\n")[:-1][:_LINES_FOR_PYTHON]
+
     def skip_header(self) -> None:
         """The first line holds no request."""
         self._first = self._first.partition(b"\n")[2]

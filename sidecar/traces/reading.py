@@ -20,6 +20,8 @@ class Reading:
         texts: each key's text is wanted too.
         spelt_out: a line that stands for many requests is given as so many.
         ticks_per_second: the unit of the trace's times.
+        unit_is_given: somebody said so, or the format does.
+        columns: by what they say, the names of those that are taken from a table with a header.
         progress: called with the share of the file that has been read, in (0, 1].
         operations: which requests count, and what was seen of them.
     """
@@ -32,13 +34,15 @@ class Reading:
         may_lack: Sequence[str] = (),
         texts: bool = False,
         spelt_out: bool = True,
-        ticks_per_second: float = 1.0,
+        ticks_per_second: float | None = None,
         progress: Progress | None = None,
         reads: Iterable[bytes] = (),
     ) -> None:
         self.in_bytes, self.timed, self.may_lack = in_bytes, timed, may_lack
         self.texts, self.spelt_out = texts, spelt_out
-        self.ticks_per_second, self.progress = ticks_per_second, progress
+        self.unit_is_given = ticks_per_second is not None
+        self.ticks_per_second, self.progress = ticks_per_second or 1.0, progress
+        self.columns: dict[str, str] = {}
         self.operations = Operations(reads)
 
 

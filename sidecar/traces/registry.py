@@ -5,7 +5,8 @@ A format is a module of ``formats``. It has
 * ``detect(beginning)``: ``YES``, ``MAYBE`` or ``NO``;
 * ``read(path, blocks, reading)``: its requests, as ``lines.ParsedRequests``; or, where the compiled
   library takes its records as they are, ``RECORD_BYTES``, ``TAKEN_BY`` and ``columns(records)``;
-* ``LACKS``, if its requests do not say a ``time`` or a ``size``.
+* ``LACKS``, if its requests do not say a ``time`` or a ``size``;
+* ``UNIT_IS_KNOWN``, if all such traces have the same unit of time.
 
 A new one is such a file, and a line here.
 """
@@ -13,7 +14,7 @@ A new one is such a file, and a line here.
 from __future__ import annotations
 
 from sidecar.traces.beginning import MAYBE, YES, Beginning
-from sidecar.traces.file import STDIN, TraceError, trace_blocks
+from sidecar.traces.file import COMPRESSED, STDIN, TraceError, trace_blocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,40 @@ _NAMED: dict[str, Sequence[str]] = {
 """In the order in which they are asked; the binary ones with what their files are called, for bytes
 alone never tell that it is not another record of the same length."""
 FORMATS = tuple(_NAMED)
+_PACKETS = "it has packets of a network: write their requests as CSV"
+_PICTURE = "it is a picture"
 _NOT_READ = {
+    **{
+        magic: f"it is compressed: call it {suffix}, or unpack it"
+        for magic, suffix in COMPRESSED.items()
+    },
+    b"\x04\x22\x4d\x18": "it is compressed (lz4): unpack it",
+    b"7z\xbc\xaf\x27\x1c": "it is a 7z archive: unpack it",
+    b"Rar!": "it is an archive: unpack it",
+    b"\x1f\x9d": "it is compressed (.Z): unpack it",
+    b"\x7fELF": "it is a program",
+    b"\xff\xfe\0\0": "it is UTF-32: iconv -f UTF-32 -t UTF-8 converts it",
     b"PK\x03\x04": "it is a zip archive, or a workbook, which is one: unpack it, or save it as CSV",
     b"\xff\xfe": "it is UTF-16: iconv -f UTF-16 -t UTF-8 converts it",
     b"\xfe\xff": "it is UTF-16: iconv -f UTF-16 -t UTF-8 converts it",
     b"PAR1": "it is Parquet: write it as CSV",
     b"SQLite format 3": "it is a database: write the table as CSV",
+    b"\xd4\xc3\xb2\xa1": _PACKETS,
+    b"\xa1\xb2\xc3\xd4": _PACKETS,
+    b"\x0a\x0d\x0d\x0a": _PACKETS,
+    b"\x4d\x3c\xb2\xa1": _PACKETS,
+    b"\x93NUMPY": "it is an array of numpy: write it as CSV",
+    b"\x89HDF": "it is HDF5: write the table as CSV",
+    b"ARROW1": "it is Arrow: write it as CSV",
+    b"Obj\x01": "it is Avro: write it as CSV",
+    b"ORC": "it is ORC: write it as CSV",
+    b"%PDF": "it is a PDF",
+    b"\x89PNG": _PICTURE,
+    b"\xff\xd8\xff": _PICTURE,
+    b"GIF8": _PICTURE,
+    b"RIFF": "it is sound or a picture",
+    b"OggS": "it is sound or a picture",
+    b"\xca\xfe\xba\xbe": "it is a program",
 }
 """By what a file begins with, and how it becomes one that is read."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
@@ -70,13 +99,12 @@ def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # n
     Raises:
         TraceError: it is not one of them, or cannot be told.
     """
+    if format and format not in FORMATS:
+        raise TraceError(f"{path}: format {format!r} is not one of {', '.join(FORMATS)}")
+    if why := _not_read(first):
+        raise TraceError(f"{path}: {why}")
     if format:
-        if format not in FORMATS:
-            raise TraceError(f"{path}: format {format!r} is not one of {', '.join(FORMATS)}")
         return format
-    for mark, words in _NOT_READ.items():
-        if first.startswith(mark):
-            raise TraceError(f"{path}: {words}")
     beginning = Beginning(path, first)
     maybe, misnamed = [], []
     for name in FORMATS:
@@ -90,6 +118,25 @@ def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # n
     if len(maybe) == 1:
         return maybe[0]
     raise _unknown(path, maybe or misnamed, beginning)
+
+
+def _not_read(first: bytes) -> str:
+    """Why what begins so is no trace, and how it becomes one; empty: it may be one."""
+    for mark in sorted(_NOT_READ, key=len, reverse=True):
+        # Two bytes may well be a number's.
+        if first.startswith(mark) and (len(mark) > 2 or not first[:64].isascii()):
+            return _NOT_READ[mark]
+    if first[257:262] == b"ustar":
+        return "it is a tar archive: unpack it"
+    text = first[: 1 << 10]
+    if len(text) >= 8 and (_is_wide(text[::2], text[1::2]) or _is_wide(text[1::2], text[::2])):
+        return "it is UTF-16: iconv -f UTF-16LE -t UTF-8, or UTF-16BE, converts it"
+    return ""
+
+
+def _is_wide(letters: bytes, zeros: bytes) -> bool:
+    """Whether each letter of a text has a zero beside it."""
+    return not any(zeros) and all(32 <= one < 127 or one in b"\t\r\n" for one in letters)
 
 
 def _fits(name: str, beginning: Beginning) -> bool:
@@ -130,6 +177,13 @@ def open_trace(
     text = first.removeprefix(_BYTE_ORDER_MARK)
     kind = trace_format(path, format, text)
     module = format_named(kind)
+    if getattr(module, "UNIT_IS_KNOWN", False):
+        if reading.unit_is_given:
+            raise TraceError(
+                f"{path}: of {kind} traces it is known in what unit times are: leave --time-unit "
+                "out"
+            )
+        reading.unit_is_given = True
     for column, needed in (("size", reading.in_bytes), ("time", reading.timed)):
         if needed and column in getattr(module, "LACKS", ()):
             raise TraceError(f"{path}: {kind} traces {_LACKS[column]}")

@@ -1,8 +1,8 @@
 """Traces from files: who asked for which key, when, and how large the object was.
 
 The file's name and its first bytes tell the format together (``registry``); ``format`` overrides.
-Each may be compressed (``.zst``, ``.xz``, ``.gz``); of standard input (``-``), the first bytes tell
-that, and nothing but the format what is in it.
+Each may be compressed (``.zst``, ``.xz``, ``.gz``, ``.bz2``); of standard input (``-``), the first
+bytes tell that, and nothing but the format what is in it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import re
 import shlex
 import struct
@@ -40,6 +43,11 @@ def ask(tmp_path, capsys):
         return found
 
     return asked
+
+
+def hash_of(key: int) -> int:
+    """Of 62 bits."""
+    return key * 0x9E3779B97F4A7C15 % 2**62
 
 
 def lines(form: str, keys: Iterable[int] = KEYS, header: str = "") -> str:
@@ -87,8 +95,8 @@ FORMATS = {
     "lirs": ("a.trc", "{key}", ""),
     "msr": ("a.csv", "1281{at:04}0000000000,host,0,Read,{offset},4096,17", ""),
     "spc": ("a.spc", "0,{sector},4096,r,{at}.5", ""),
-    "alibaba": ("a.csv", "3,R,{offset},4096,15778{at:04}000000", ""),
-    "tencent": ("a.csv", "15778{at:05},{sector},8,0,1063", ""),
+    "alibaba": ("a.csv", "3,R,{offset},4096,15778{at:05}000000", ""),
+    "tencent": ("tencent.csv", "15778{at:05},{sector},8,0,1063", ""),
     "arc": ("a.lis", "{key} 1 0 {at}", ""),
 }
 
@@ -168,7 +176,6 @@ RECORDS = [(at, 1000 + key, 7) for at, key in enumerate(KEYS * 9)]
             for name in ("a.trace", "a.bin")
         ),
         ("a.bin", b"".join(struct.pack(">i", key) for key in KEYS)),
-        ("a.csv", b"\x1f\x8b\x08" + bytes(range(200))),
         ("a", "one\ntwo\n"),
         ("a.txt", lines("{key} 1 0 {at}")),
         ("a.dat", lines("{at} x {key}")),
@@ -211,7 +218,7 @@ def test_what_is_no_trace_is_told_with_what_makes_it_one(ask, name, contents, ho
         ("time,key,size,x\n1,a,1,x\n2,a,1\n", "line 3: '2,a,1' .* too few columns, 3 instead of 4"),
         ('time,key,size\n1,"a,1\n', "line 2: .*its quotes are not those of CSV"),
         ('time,key,size\n1,"a"b,1\n', "line 2: .*its quotes are not those of CSV"),
-        ("3,R,4096,4096,1577808000000\n3,X,4096,4096,1577808000000\n", "line 2: .* columns"),
+        ("3,R,4096,4096,1577808000000000\n3,X,4096,4096,1577808000000000\n", "line 2: .* columns"),
         ('1.5 [0 a:1] "GET" "a"\n1.6 [0 a:1] "GET" a\n', "line 2: .*has not the form"),
         ("1 1 0 0\n1 70000 0 1\n", "line 2: .*70000 blocks"),
     ],
@@ -417,3 +424,171 @@ def test_the_known_ratios_of_the_made_cases(capsys):
             assert "--time-unit" in found(f"{unit}-times.csv", "--ttl", "60s")
     assert "sort" in found("unsorted-times.csv", "--ttl", "60s")
     assert {path.name for path in MADE.iterdir()} <= {*KNOWN, *REFUSED}
+
+
+# ------------------------------------------------------------------ what an adversary brought
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ('"ZUNION" "2" "a{key}" "b{key}"', 2),
+        ('"SINTERCARD" "2" "a{key}" "b{key}" "LIMIT" "5"', 2),
+        ('"XREAD" "COUNT" "2" "STREAMS" "a{key}" "b{key}" "0" "0"', 2),
+        ('"LCS" "a{key}" "b{key}" "LEN"', 2),
+        ('"MEMORY" "USAGE" "a{key}"', 1),
+        ('"EVALSHA_RO" "abc" "1" "a{key}" "argument"', 1),
+        ('"BITOP" "AND" "a{key}" "b{key}"', 2),
+        ('"MSET" "a{key}" "1" "b{key}" "2"', 2),
+    ],
+)
+def test_of_a_command_that_counts_its_keys_do(ask, command, keys):
+    text = lines("{at}.5 [0 127.0.0.1:1] " + command, header="OK")
+    name = command.split('"')[1]
+    asked = ask("a.txt", text, "--reads", name)
+    pair = [f"{letter}{key}" for key in KEYS for letter in "ab"[:keys]]
+    assert curve(asked) == curve(ask("b.csv", "key\n" + "\n".join(pair) + "\n"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "operation",
+        "command",
+        "cmd",
+        "opcode",
+        "method",
+        "request_type",
+        "op_type",
+        "OpType",
+        "verb",
+        "action",
+        "type",
+        "rw",
+        "IOType",
+    ],
+)
+def test_a_column_of_operations_is_one_by_each_of_its_names(ask, plain, name):
+    rows = [f"{at},{key},7,{'get' if at % 2 else 'set'}" for at, key in enumerate(KEYS * 2)]
+    found = ask("a.csv", "\n".join([f"time,key,size,{name}", *rows, ""]))
+    assert (found["requests"], found["dropped_requests"]) == (60, {"set": 60})
+    assert found["columns"]["operation"] == name.lower()
+
+
+def test_twitters_own_names_are_known(ask):
+    text = lines(
+        "{at},{key},2,5,0,get,0", header="timestamp,key,key_size,value_size,client_id,operation,ttl"
+    )
+    assert ask("a.csv", text, "--bytes")["sizes"][-1] == 7 * len(set(KEYS))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "words"),
+    [
+        ("a.csv", "{at},get,{key}", "its second column has operations"),
+        ("a.csv", "{key},GET,111", "its second column has operations"),
+        ("a.csv", "{at},HIT,{key}", "its second column has operations"),
+        ("a.csv", "{key},{at},111", "its second column has times, which only rise"),
+        ("a.csv", "{at},0;{key};111,5", "three columns whether ',' or ';' parts them"),
+        ("a.tsv", "{at},0\t{key}\t111,0", "three columns whether ',' or '\\t' parts them"),
+        ("a.csv", "16961184{at:02},{key},111,0,0", "text that could be csv or tencent"),
+        ("a.csv", "16961184{at:02},{key},111,{at}.5,0", "5 columns and no header"),
+        ("a.csv", "{key},R,100,100,{at}", "text that could be csv or alibaba"),
+        ("a.csv", "{at},host,0,Read,100,{key},17", "text that could be csv or msr"),
+    ],
+)
+def test_a_table_without_a_header_is_not_taken_for_something_else(ask, name, form, words):
+    found = ask(name, lines(form))
+    assert isinstance(found, str), found
+    assert words in found
+
+
+@pytest.mark.parametrize("kind", ["msr", "alibaba", "tencent", "spc"])
+def test_a_header_above_a_trace_of_blocks_is_no_request(ask, plain, kind):
+    name, form, _ = FORMATS[kind]
+    assert curve(ask(name, lines(form, header="Columns,of,this,kind"))) == plain
+
+
+def test_two_columns_of_one_name_are_refused(ask):
+    assert "names two columns 'key'" in ask(
+        "a.csv", lines("{at},{key},{key},7", header="time,Key,key,size")
+    )
+
+
+COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("how", [(), ("--format", "keys"), ("--format", "cache2k")])
+def test_what_is_still_compressed_is_no_trace(ask, plain, kind, how):
+    text = lines("{at},{key},7").encode()
+    packed = COMPRESS[kind](text)
+    packed += b"\0" * (-len(packed) % 4)
+    assert f"it is compressed: call it .{kind}" in ask("a.trace", packed, *how)
+    assert "it is compressed" in ask("a.csv.gz", gzip.compress(packed), *how)
+    if not how:
+        assert curve(ask(f"a.csv.{kind}", COMPRESS[kind](text))) == plain
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"\x7fELF" + bytes(range(200)),
+        b"\xd4\xc3\xb2\xa1" + bytes(range(200)),
+        b"RIFF" + bytes(range(200)),
+        b"\0" * 257 + b"ustar" + bytes(250),
+        TEXT.encode("utf-16-le"),
+        TEXT.encode("utf-32"),
+        struct.pack("<60q", *(hash_of(key) for key in KEYS)) * 3,
+        struct.pack("<60d", *(1.5 * key for key in KEYS)) * 3,
+        struct.pack("<120H", *(at * at % 97 for at in range(120))) * 3,
+    ],
+    ids=["program", "packets", "sound", "tar", "utf-16", "utf-32", "hashes", "doubles", "halves"],
+)
+def test_what_is_something_else_is_no_cache2k_trace(ask, contents):
+    found = ask("a.trace", contents + b"\0" * (-len(contents) % 4))
+    assert isinstance(found, str), found
+
+
+@pytest.mark.parametrize("form", ["<IQIqIQIq", "<QIIq"])
+def test_records_of_another_length_are_no_oracle_general_trace(ask, form):
+    records = [
+        (at, key, 7, -1, 9, at, key, 3)[: 8 if len(form) > 6 else 4] for at, key in enumerate(KEYS)
+    ]
+    if form == "<QIIq":
+        records = [(hash_of(key) % 2**64, at, 7, -1) for at, key in enumerate(KEYS)]
+    found = ask("a.bin", b"".join(struct.pack(form, *record) for record in records))
+    assert isinstance(found, str), found
+
+
+def test_a_command_of_vscsi_that_is_too_large_is_refused_in_a_line(ask):
+    record = struct.pack("<HHIIIQQQ", 0x28, 2 << 8, 1, 300 << 20, 1, 8, 10**6, 9)
+    assert "a command at sector 8: it touches 76800 blocks" in ask("a.vscsi", record * 3)
+
+
+def test_relative_milliseconds_are_not_taken_for_seconds(ask):
+    """A few are near each other, as two requests of one page are."""
+    times = [5_000 * at + (at % 20 == 3) * -4_990 for at in range(60)]
+    text = "".join(f"{time},{key},7\n" for time, key in zip(sorted(times), KEYS, strict=True))
+    for ttl in ("60s", "3600s"):
+        assert "--time-unit says what unit the times are in (s, ms, us or ns), also s" in (
+            ask("a.csv", text, "--ttl", ttl)
+        )
+    assert ask("a.csv", text, "--ttl", "60s", "--time-unit", "s")["times_span_seconds"] == 295_000
+    assert ask("a.csv", text, "--ttl", "60s", "--time-unit", "ms")["times_span_seconds"] == 295
+
+
+def test_where_the_unit_is_known_another_is_refused(ask):
+    name, form, _ = FORMATS["msr"]
+    assert "leave --time-unit out" in ask(name, lines(form), "--ttl", "1h", "--time-unit", "ms")
+
+
+@pytest.mark.parametrize("first", ["key", "id", "object"])
+def test_a_monitor_whose_first_line_has_the_word_of_a_header(ask, first):
+    text = f'0.5 [0 a:1] "GET" "{first}"\n' + lines('{at}.5 [0 a:1] "GET" "{key}"')
+    assert ask("a.txt", text)["requests"] == 61
+
+
+@pytest.mark.parametrize("number", ["1_111", "0x10"])
+def test_numbers_are_not_those_of_python(ask, number):
+    assert "is not a whole number" in ask("a.csv", f"time,key,size\n1,a,{number}\n", "--bytes")

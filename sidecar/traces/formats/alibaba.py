@@ -6,8 +6,11 @@ from sidecar.traces.blocks import BlockFormat
 
 __all__ = ["detect", "read"]
 
+UNIT_IS_KNOWN = True
 _FORMAT = BlockFormat(
+    "alibaba",
     rb"(?P<volume>\d+),(?P<operation>[RW]),(?P<offset>\d+),(?P<size>\d+),(?P<time>\d+)",
+    sure=rb",\d{16,}$",
     ticks_per_second=1e6,
 )
 detect, read = _FORMAT.detect, _FORMAT.read

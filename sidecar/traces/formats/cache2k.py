@@ -18,11 +18,14 @@ TAKEN_BY = "spreds_mrc_take_cache2k"
 _MOST_WORDS = 3000
 _MOST_WORDS_OF_A_RECORD = 10
 _LEAST_RECORDS = 32
+# Of the values that are halves of others, so many are enough to tell.
+_LEAST_HALVES, _SHARED_HALVES = 16, 0.75
 
 
 def detect(beginning: Beginning) -> int:
     """Where no column of a longer record shows: one that only rises, as a time does, or stays, as
-    the upper half of a number does."""
+    the upper half of a number does, or says what the next one is, as one half of a larger key does
+    of the other; nor two shorter numbers in each."""
     if beginning.lines:
         return NO
     words = array("i", beginning.first[: min(len(beginning.first) // 4, _MOST_WORDS) * 4])
@@ -30,9 +33,25 @@ def detect(beginning: Beginning) -> int:
         words.byteswap()
         if not _rises(words):
             for step in range(2, _MOST_WORDS_OF_A_RECORD + 1):
-                if any(_rises(words[first::step]) for first in range(step)):
+                columns = [words[first::step] for first in range(step)]
+                if any(map(_rises, columns)) or _tells(columns[0], columns[1]):
                     return NO
-    return YES
+    return NO if _is_of_two(words) else YES
+
+
+def _tells(column: array[int], other: array[int]) -> bool:
+    """Whether each value that comes again has the same one beside it."""
+    beside: dict[int, int] = {}
+    if any(beside.setdefault(one, its) != its for one, its in zip(column, other, strict=False)):
+        return False
+    return len(column) - len(beside) >= _LEAST_RECORDS
+
+
+def _is_of_two(words: array[int]) -> bool:
+    """Whether the upper halves have the values of the lower ones."""
+    upper, lower = {word >> 16 & 0xFFFF for word in words}, {word & 0xFFFF for word in words}
+    fewer = min(len(upper), len(lower))
+    return fewer >= _LEAST_HALVES and len(upper & lower) > _SHARED_HALVES * fewer
 
 
 def _rises(column: array[int]) -> bool:

@@ -8,9 +8,16 @@ by commas, tabs, semicolons or blanks.
 from __future__ import annotations
 
 from sidecar.traces.beginning import MAYBE, NO, YES
-from sidecar.traces.columns import DELIMITERS, header_names, names_key, read_header, split
+from sidecar.traces.columns import DELIMITERS, split
 from sidecar.traces.file import TraceError
 from sidecar.traces.lines import WholeLines, read_columns
+from sidecar.traces.table_header import (
+    check_without_header,
+    header_names,
+    may_be_header,
+    names_key,
+    read_header,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +33,8 @@ def detect(beginning: Beginning) -> int:
     """By its header; without one, by a time, a key and a size in each line."""
     if not beginning.lines:
         return NO
-    if names_key(header_names(beginning.lines[0])[0]):
+    first = beginning.lines[0]
+    if may_be_header(first) and names_key(header_names(first)[0]):
         return YES
     for delimiter in DELIMITERS[:3]:
         if all(_is_request(line, delimiter) for line in beginning.lines):
@@ -46,11 +54,15 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
     """Its requests. Raises TraceError."""
     lines = WholeLines(path, blocks)
     try:
-        columns, has_header = read_header(path, lines.header(), reading.may_lack)
+        header = lines.header()
+        columns, has_header = read_header(path, header, reading.may_lack)
     except TraceError:
         raise
     except ValueError as error:
         raise TraceError(f"{path}: line 1: {error}") from error
     if has_header:
         lines.skip_header()
+        reading.columns = columns.named(header_names(header)[0], reading.may_lack)
+    else:
+        check_without_header(path, lines.first_lines(), columns)
     return read_columns(lines, columns, reading)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidecar.traces.lines import ParsedRequests
     from sidecar.traces.reading import Reading
 
+UNIT_IS_KNOWN = True
 _LINE = re.compile(rb"(\d+) (REST\.[A-Z.]+) (\S+)(?: (\d+))?(?: \d+ \d+)?\s*")
 _READS = (b"rest.get.object",)
 

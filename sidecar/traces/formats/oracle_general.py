@@ -21,12 +21,15 @@ _NEVER = (-1, 0, (1 << 63) - 1)
 
 def detect(beginning: Beginning) -> int:
     """Where who stands at the position of the next request is the same key, and where at least one
-    of those that are given is near enough to see that."""
+    of those that are given is near enough to see that; and times never go back."""
     count = min(len(beginning.first) // RECORD_BYTES, _MOST_RECORDS)
     if beginning.lines or not count:
         return NO
     records = list(struct.iter_unpack("<IQIq", beginning.first[: count * RECORD_BYTES]))
     keys = [key for _, key, _, _ in records]
+    times = [time for time, _, _, _ in records]
+    if times != sorted(times):
+        return NO
     given = [place for place in range(count) if records[place][3] not in _NEVER]
     seen = 0
     for place in given:

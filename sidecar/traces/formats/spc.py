@@ -6,8 +6,11 @@ from sidecar.traces.blocks import SECTOR_BYTES, BlockFormat
 
 __all__ = ["detect", "read"]
 
+UNIT_IS_KNOWN = True
 _FORMAT = BlockFormat(
+    "spc",
     rb"(?P<volume>\d+),(?P<offset>\d+),(?P<size>\d+),(?P<operation>[RrWw]),(?P<time>\d[\d.]*)(,.*)?",
+    sure=rb",\d+\.\d+(,|$)",
     offset_bytes=SECTOR_BYTES,
 )
 detect, read = _FORMAT.detect, _FORMAT.read

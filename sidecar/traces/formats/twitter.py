@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sidecar.traces.lines import ParsedRequests
     from sidecar.traces.reading import Reading
 
+UNIT_IS_KNOWN = True
 _LINE = re.compile(rb"\d+,[^,]+,\d+,\d+,\d+,[a-z_]+,\d+")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidecar.traces.file import TracePath
     from sidecar.traces.reading import Reading
 
+UNIT_IS_KNOWN = True
 # Command, version, size in bytes, sector, microseconds: by the version of the records.
 _RECORDS = {1: struct.Struct("<4xI4xHHQQ"), 2: struct.Struct("<HH4xI4xQQ8x")}
 _READS = (b"0x28", b"0x88", b"0x8", b"0xa8")
@@ -63,6 +64,9 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
                 command, _, size, sector, ticks = _fields(version, fields)
                 if reading.operations.is_read(b"%#x" % command, _READS):
                     time = ticks / 1e6 * reading.ticks_per_second
-                    yield from touched(time, b"", sector * SECTOR_BYTES, size)
+                    try:
+                        yield from touched(time, b"", sector * SECTOR_BYTES, size)
+                    except ValueError as error:
+                        raise TraceError(f"{path}: a command at sector {sector}: {error}") from None
 
     return ParsedRequests().fill(rows(), spelt_out=reading.spelt_out)

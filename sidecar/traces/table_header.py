@@ -1,0 +1,159 @@
+"""What the columns of a table are: by the header that names them, or by its first lines."""
+
+from __future__ import annotations
+
+from sidecar.traces.columns import DELIMITERS, Columns, shown, split
+from sidecar.traces.file import TraceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.traces.file import TracePath
+
+COLUMN_NAMES = {
+    "time": ("time", "timestamp", "clock_time", "op_time", "relative_unix"),
+    "key": (
+        *("key", "obj_id", "object", "obj", "id", "lbn", "cachekey"),
+        *("hashed_path_query", "hashed_host_path_query"),
+    ),
+    "size": ("size", "obj_size", "object_size", "len", "objectsize", "response_size", "value_size"),
+}
+"""Of a table's header; the first that is there counts."""
+OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
+OPERATION_NAMES = (
+    *(OPERATION, "operation", "command", "cmd", "opcode", "op_type", "optype", "method", "verb"),
+    *("request_type", "req_type", "io_type", "iotype", "rw", "action", "type"),
+)
+# What stands where a key is looked for, if a column of operations does.
+_NO_KEYS = frozenset(
+    b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
+    b"head write w update insert remove hit miss hits misses get_hit get_miss gat touch".split()
+)
+
+
+def read_header(
+    path: TracePath, header: bytes, may_lack: Sequence[str] = ()
+) -> tuple[Columns, bool]:
+    """What the columns are, and whether a header said so: without one there are three.
+
+    Args:
+        path: of the file.
+        header: its first line.
+        may_lack: those of ``COLUMN_NAMES`` that it need not name.
+
+    Raises:
+        TraceError: the header is missing or wrong.
+    """
+    if not may_be_header(header):
+        if columns := _without_header(path, header):
+            return columns, False
+        raise TraceError(
+            f"{path}: line 1: {shown(header)} has {header.count(b',') + 1} columns and no header "
+            "is above it: without one they are time,key,size; it may name more and in any order, "
+            f"and with the column {OPERATION} only reads count; --format tells another format"
+        )
+    names, delimiter = header_names(header)
+    time, key, size = (
+        _place(path, header, names, column, column in may_lack) for column in COLUMN_NAMES
+    )
+    key_size, repeats = (names.index(name) if name in names else -1 for name in (KEY_SIZE, REPEATS))
+    found = [names.index(name) for name in OPERATION_NAMES if name in names]
+    operation = found[0] if found else -1
+    if size < 0:
+        key_size = -1
+    count = len(names)
+    places = (time, key, size, key_size, operation, repeats)
+    for place in places:
+        if place >= 0 and names.count(names[place]) > 1:
+            raise TraceError(
+                f"{path}: line 1: the header {shown(header)} names two columns {names[place]!r}"
+            )
+    columns = Columns(count, *places, most=count, delimiter=delimiter)
+    columns.has_header = True
+    return columns, True
+
+
+def may_be_header(line: bytes) -> bool:
+    """Whether it is no request: these begin with a number."""
+    return not line.lstrip(b' "')[:1].isdigit()
+
+
+def _without_header(path: TracePath, line: bytes) -> Columns | None:
+    """Time, key and size, by the first line; ``None``: it has not three columns. Raises
+    TraceError."""
+    found = [mark for mark in DELIMITERS if _count(line, mark) == 3]
+    if not found:
+        split(line, DELIMITERS[0])  # which says what is wrong with its quotes
+        return None
+    if len(found) > 1:
+        marks = " or ".join(map(repr, (mark.decode() for mark in found)))
+        raise TraceError(
+            f"{path}: line 1: {shown(line)} has three columns whether {marks} parts them: write "
+            "numbers with a point, and name the columns in a header (time, key, size)"
+        )
+    return Columns(3, 0, 1, 2, most=3, delimiter=found[0])
+
+
+def _count(line: bytes, delimiter: bytes) -> int:
+    """Fields of the line; 0 where its quotes are not those of CSV."""
+    try:
+        return len(split(line, delimiter))
+    except ValueError:
+        return 0
+
+
+def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Columns) -> None:
+    """Raises TraceError where ``time,key,size`` seem to stand in another order, or something else
+    among them."""
+    try:
+        rows = [split(line, columns.delimiter)[:2] for line in lines if line.strip()]
+        times = [float(time) for time, _ in rows]
+    except ValueError:
+        return  # who reads them says what is wrong
+    keys = [key.strip() for _, key in rows]
+    what = ""
+    if {key.lower() for key in keys} <= _NO_KEYS:
+        what = "operations"
+    elif all(key.isdigit() for key in keys) and times != sorted(times):
+        numbers = [int(key) for key in keys]
+        what = "times, which only rise" if numbers == sorted(numbers) else ""
+    if what:
+        raise TraceError(
+            f"{path}: its second column has {what}, and no header is above it: without one the "
+            f"columns are time,key,size; name them in a header (time, key, size, {OPERATION})"
+        )
+
+
+def header_names(header: bytes) -> tuple[list[str], bytes]:
+    """The names of the columns, in small letters, and what stands between them."""
+    found = [(_names(header, delimiter), delimiter) for delimiter in DELIMITERS]
+    for names, delimiter in found:
+        if names_key(names):
+            return names, delimiter
+    return found[0]
+
+
+def names_key(names: Sequence[str]) -> bool:
+    """Whether one of the columns is the key."""
+    return any(name in names for name in COLUMN_NAMES["key"])
+
+
+def _names(header: bytes, delimiter: bytes) -> list[str]:
+    try:
+        fields = split(header, delimiter)
+    except ValueError:
+        return []
+    return [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in fields]
+
+
+def _place(path: TracePath, header: bytes, names: list[str], column: str, may_lack: bool) -> int:
+    for name in COLUMN_NAMES[column]:
+        if name in names:
+            return names.index(name)
+    if may_lack:
+        return -1
+    raise TraceError(
+        f"{path}: line 1: the header {shown(header)} names no column for the {column} "
+        f"(one of {', '.join(COLUMN_NAMES[column])})"
+    )
