@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
+from itertools import permutations
 
 from sidecar.traces.beginning import NO, YES
 
@@ -18,8 +20,8 @@ TAKEN_BY = "spreds_mrc_take_cache2k"
 _MOST_WORDS = 3000
 _MOST_WORDS_OF_A_RECORD = 10
 _LEAST_RECORDS = 32
-# Of the values that are halves of others, so many are enough to tell.
-_LEAST_HALVES, _SHARED_HALVES = 16, 0.75
+# So many values of halves are enough to tell; they are as frequent in both by so much.
+_LEAST_HALVES, _SHARED_HALVES = 16, 0.6
 
 
 def detect(beginning: Beginning) -> int:
@@ -34,7 +36,9 @@ def detect(beginning: Beginning) -> int:
         if not _rises(words):
             for step in range(2, _MOST_WORDS_OF_A_RECORD + 1):
                 columns = [words[first::step] for first in range(step)]
-                if any(map(_rises, columns)) or _tells(columns[0], columns[1]):
+                if any(map(_rises, columns)):
+                    return NO
+                if any(_tells(*pair) for pair in permutations(columns[:2])):
                     return NO
     return NO if _is_of_two(words) else YES
 
@@ -48,10 +52,11 @@ def _tells(column: array[int], other: array[int]) -> bool:
 
 
 def _is_of_two(words: array[int]) -> bool:
-    """Whether the upper halves have the values of the lower ones."""
-    upper, lower = {word >> 16 & 0xFFFF for word in words}, {word & 0xFFFF for word in words}
-    fewer = min(len(upper), len(lower))
-    return fewer >= _LEAST_HALVES and len(upper & lower) > _SHARED_HALVES * fewer
+    """Whether the upper halves have the values of the lower ones, as often."""
+    upper = Counter(word >> 16 & 0xFFFF for word in words)
+    lower = Counter(word & 0xFFFF for word in words)
+    shared = sum((upper & lower).values())
+    return len(lower) >= _LEAST_HALVES and shared > _SHARED_HALVES * len(words)
 
 
 def _rises(column: array[int]) -> bool:
