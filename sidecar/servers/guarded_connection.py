@@ -7,7 +7,7 @@ and would get its user and password.
 
 from __future__ import annotations
 
-import errno
+import os
 import socket
 from collections.abc import Callable, Collection
 from ipaddress import ip_address
@@ -18,6 +18,7 @@ import redis
 
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
+    is_of_this_machine,
     listening_sockets,
     nobody_in_particular,
 )
@@ -29,7 +30,9 @@ _CREDENTIALS = Struct("iII")
 
 def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     """Has each of its sockets checked before anything is sent, but with TLS, which proves who
-    answers; and nothing is told of the library. ``believed``: users who alone may listen there.
+    answers; and nothing is told of the library. ``believed``: users who alone may listen there;
+    ``None``: those who do when it first connects, root and we. Whoever takes the address of a
+    server that is down is asked for nothing: he may say that he has all memory.
 
     Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no right
     to that, and without it the server's ACL LOG would fill with refusals.
@@ -41,18 +44,41 @@ def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     if is_tls:
         return
     connect = connection._connect
+    listeners = _Listeners(believed)
     if is_tcp:
         connection._connect = lambda: _checked(
             connect(),
             lambda connected: _refuse_stranger(
-                connected, connection.host, connection.socket_connect_timeout, believed
+                connected, connection.host, connection.socket_connect_timeout, listeners
             ),
         )
-    elif believed is not None:
+    else:
         connection._connect = lambda: _checked(
             connect(),
-            lambda connected: _refuse_others({_made_by(connected)}, connection.path, believed),
+            lambda connected: listeners.check({_made_by(connected)}, connection.path),
         )
+
+
+class _Listeners:
+    """Users who may listen at a server's address."""
+
+    def __init__(self, believed: Collection[int] | None) -> None:
+        self._believed = believed
+        self._is_given = believed is not None
+
+    def check(self, users: Collection[int], place: str) -> None:
+        """Raises OSError where others do."""
+        if self._believed is None:
+            # Where users cannot be told apart, nothing can be learnt.
+            if users and nobody_in_particular() not in users:
+                self._believed = {0, os.geteuid(), *users}
+            return
+        if others := set(users) - set(self._believed):
+            who = " and ".join(user_of(one) for one in sorted(others))
+            words = f"{who} listens at {place} now, and nothing was sent"
+            if not self._is_given:
+                words += ": he did not when the sidecar began; if he is the server's, restart it"
+            raise OSError(words)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
@@ -72,17 +98,10 @@ def _made_by(connected: socket.socket) -> int:
     return user_id
 
 
-def _refuse_others(users: Collection[int], place: str, believed: Collection[int]) -> None:
-    """Raises OSError."""
-    if others := set(users) - set(believed):
-        who = " and ".join(user_of(one) for one in sorted(others))
-        raise OSError(f"{who} listens at {place} now, and nothing was sent")
-
-
 def _refuse_stranger(
-    connected: socket.socket, name: str, wait_seconds: float, believed: Collection[int] | None
+    connected: socket.socket, name: str, wait_seconds: float, listeners: _Listeners
 ) -> None:
-    if not _is_of_this_machine(connected):
+    if not is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
     address = ip_address(host.partition("%")[0])
@@ -95,8 +114,7 @@ def _refuse_stranger(
             f"{' and '.join(user_of(one) for one in sorted(users))} listen at addresses of {name}, "
             "and nothing was sent: write the server's address instead of its name"
         )
-    if believed is not None:
-        _refuse_others(users, f"{host}:{port}", believed)
+    listeners.check(users, f"{host}:{port}")
     # Without one, the port is forwarded elsewhere.
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
@@ -112,15 +130,3 @@ def _refuse_stranger(
             f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
-
-
-def _is_of_this_machine(connected: socket.socket) -> bool:
-    """Whether the other end has an address of ours: then one can be bound to it."""
-    host, _, *more = connected.getpeername()
-    with socket.socket(connected.family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, 0, *more))
-        except OSError as error:
-            # Any other reason, such as that all ports are taken, is a stranger's to make.
-            return error.errno != errno.EADDRNOTAVAIL
-    return True

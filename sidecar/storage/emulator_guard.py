@@ -16,6 +16,8 @@ from botocore.exceptions import BotoCoreError
 from sidecar.storage.emulator_listeners import believed_listeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
+    is_loopback,
+    is_of_this_machine,
     listening_sockets,
 )
 from solver_lambda.http.message import user_of
@@ -28,8 +30,8 @@ class StrangerError(BotoCoreError):  # type: ignore[misc]
 
 
 def guard(client: Any, endpoint_url: str) -> None:
-    """Has each connection in plain text over loopback checked before anything is sent on it: only
-    root, we, and those of ``believe_listeners`` are believed.
+    """Has each connection in plain text to an address of this machine checked before anything is
+    sent on it: only root, we, and those of ``believe_listeners`` are believed.
 
     A call raises StrangerError then.
     """
@@ -93,13 +95,14 @@ def _checked(connected: socket.socket, believed: set[int]) -> socket.socket:
 def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
     name, port, *_ = connected.getpeername()
     address = ip_address(name.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    if not mapped.is_loopback:
+    if not is_of_this_machine(connected):
         return
     try:
         users = {one.user_id for one in listening_sockets((address,), port)}
         if users <= believed:
             accepted = accepted_ends(connected, connected.gettimeout() or 0)
+            if not accepted and not is_loopback(address):
+                return  # root has the kernel forward the port, as into a container
             users = {one.user_id for one in accepted}
     except OSError as error:
         raise StrangerError(words=f"controller.endpoint_url: {address}:{port}: {error}") from error

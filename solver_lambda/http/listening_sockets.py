@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -14,8 +15,9 @@ from typing import Any, NamedTuple
 _TIME_WAIT, _LISTENS = "06", "0A"
 _OPEN = ("01", "03", "08")  # established, not quite yet, ended by us: so may be what nobody accepts
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
-_LOOKS = 20
-_LOOK_SECONDS = 0.01
+_UNSEEN_SECONDS = 0.2
+# Between two looks, more and more: a table may be long, and who is stopped accepts nothing.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.2
 
 PROC = Path("/proc")
 Host = IPv4Address | IPv6Address
@@ -95,7 +97,8 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         OSError: the kernel does not tell.
     """
     here, there = _address(connected.getsockname()), _address(connected.getpeername())
-    until, unseen = time.monotonic() + wait_seconds, 0
+    began = time.monotonic()
+    unseen_since, pause_seconds = began, _FIRST_PAUSE_SECONDS
     while True:
         ends = [
             row
@@ -103,12 +106,32 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
             if row.local == there and row.remote == here and row.state != _TIME_WAIT
         ]
         waits = any(row.socket.inode == "0" and row.state in _OPEN for row in ends)
-        unseen = 0 if ends else unseen + 1
-        if unseen == _LOOKS or (ends and not waits):
+        now = time.monotonic()
+        if ends:
+            unseen_since = now
+        if now - unseen_since >= _UNSEEN_SECONDS or (ends and not waits):
             return {row.socket for row in ends if row.socket.inode != "0"}
-        if waits and time.monotonic() >= until:
+        if waits and now - began >= wait_seconds:
             raise TimeoutError("nobody has accepted our connection, and nothing was sent")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(min(pause_seconds, max(0.0, began + wait_seconds - now) or pause_seconds))
+        pause_seconds = min(1.5 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+
+
+def is_loopback(host: Host) -> bool:
+    """Also of version 4 where it is mapped into version 6."""
+    return _plain(host).is_loopback
+
+
+def is_of_this_machine(connected: socket.socket) -> bool:
+    """Whether the other end has an address of ours: then one can be bound to it."""
+    host, _, *more = connected.getpeername()
+    with socket.socket(connected.family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0, *more))
+        except OSError as error:
+            # Any other reason, such as that all ports are taken, is a stranger's to make.
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
 
 
 def nobody_in_particular() -> int | None:

@@ -19,6 +19,7 @@ from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
 from tests.sidecar.answering import answering
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
+from tests.sidecar.own_address import own_address
 from workloads.local_node import wait_until
 from workloads.local_server import free_port
 
@@ -34,10 +35,10 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def strangers(port: int) -> Iterator[socket.socket]:
+def strangers(port: int, host: str = "127.0.0.1") -> Iterator[socket.socket]:
     os.seteuid(65534)
     try:
-        listening = socket.create_server(("127.0.0.1", port))
+        listening = socket.create_server((host, port))
     finally:
         os.seteuid(0)
     with listening:
@@ -61,6 +62,16 @@ def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
         "s3://observations/n1/1.json: controller.endpoint_url: nobody (uid 65534) has "
         f"127.0.0.1:{port}, and nothing was sent"
     )
+
+
+@as_root
+def test_who_has_another_address_of_this_machine_is_sent_nothing() -> None:
+    with strangers(0, own_address()) as listening:
+        host, port = listening.getsockname()
+        with pytest.raises(StoreError, match=r"nobody \(uid 65534\) has .*, and nothing was sent"):
+            S3Store("observations", "us-east-1", f"http://{host}:{port}").put("a", b"{}")
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
 
 
 @as_root

@@ -18,10 +18,14 @@ import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers import redis_server
-from sidecar.servers.guarded_connection import _is_of_this_machine
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerSilentError
-from solver_lambda.http.listening_sockets import listening_sockets
+from solver_lambda.http import listening_sockets as listening_sockets_module
+from solver_lambda.http.listening_sockets import (
+    accepted_ends,
+    is_of_this_machine,
+    listening_sockets,
+)
 from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
@@ -45,10 +49,12 @@ def test_a_stranger_with_the_connection_is_sent_nothing(
 
 
 def _strangers(port: int, host: str) -> socket.socket:
-    """Another user's that listens, at version 6 alone."""
+    """Another user's that listens; of version 6, at that alone."""
     os.seteuid(65534)
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6)
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
     finally:
         os.seteuid(0)
 
@@ -59,7 +65,7 @@ import tracemalloc
 from contextlib import ExitStack
 import redis
 from sidecar.config.node import ServerConfig
-from sidecar.servers.guarded_connection import _is_of_this_machine
+from solver_lambda.http.listening_sockets import is_of_this_machine
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError
 from tests.sidecar.opened_from_both_sides import connect_from
@@ -75,7 +81,7 @@ _UNSHARED = ["unshare", "--user", "--map-root-user"]
 # In a network of its own, where all ports that one may be given are two.
 _ALL_PORTS_ARE_TAKEN = """
 import fcntl, socket, struct
-from sidecar.servers.guarded_connection import _is_of_this_machine
+from solver_lambda.http.listening_sockets import is_of_this_machine
 SIOCSIFFLAGS, UP_AND_RUNNING = 0x8914, 0x41
 fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh", b"lo", UP_AND_RUNNING))
 with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as file:
@@ -84,7 +90,7 @@ taken = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
 for place, one in enumerate(taken):
     one.bind(("127.0.0.1", 40000 + place))
 listener = socket.create_server(("127.0.0.1", 30000))
-print(_is_of_this_machine(socket.create_connection(("127.0.0.1", 30000))))
+print(is_of_this_machine(socket.create_connection(("127.0.0.1", 30000))))
 """
 
 
@@ -241,9 +247,9 @@ def test_an_address_of_this_machine_is_one_whichever_we_connect_from() -> None:
         socket.create_server(("127.0.0.2", 0)) as server,
         socket.create_connection(server.getsockname(), 5, ("127.0.0.1", 0)) as connected,
     ):
-        assert _is_of_this_machine(connected)
+        assert is_of_this_machine(connected)
     # Of the addresses for examples, which no machine has.
-    assert not _is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
+    assert not is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
 
 
 def test_a_long_table_of_sockets_is_not_kept() -> None:
@@ -259,3 +265,46 @@ def test_a_long_table_of_sockets_is_not_kept() -> None:
         finally:
             tracemalloc.stop()
         assert peak_bytes < len(Path("/proc/net/tcp").read_bytes())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
+    start_server: StartServer,
+) -> None:
+    """He may run a server of his own there, and say that he has all memory."""
+    port = free_port()
+    first = start_server("4mb", port=port)
+    server = RedisServer(ServerConfig("a", f"redis://127.0.0.1:{port}"))
+    run_id = server.read().run_id
+    first.stop()
+    server.close()
+    with _strangers(port, "127.0.0.1") as listening:
+        words = r"nobody \(uid 65534\) listens at .* now, and nothing was sent: he did not when"
+        with pytest.raises(ServerDownError, match=words):
+            server.read()
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
+    start_server("4mb", port=port)
+    assert server.read().run_id != run_id
+
+
+def test_a_server_that_accepts_nobody_is_not_looked_at_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table of sockets may have a hundred thousand lines, which any user can make."""
+    looks = 0
+
+    def counted(*words: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return rows(*words)
+
+    rows = listening_sockets_module._rows
+    monkeypatch.setattr(listening_sockets_module, "_rows", counted)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as connected,
+        pytest.raises(TimeoutError),
+    ):
+        accepted_ends(connected, 1.0)
+    assert looks <= 14

@@ -25,6 +25,7 @@ from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
+from tests.sidecar.own_address import own_address
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
@@ -221,6 +222,22 @@ def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
         for config in (believing, ServiceConfig(url, key=b"k" * 32)):
             with pytest.raises(ServiceError, match=r"timed out|no answer"):
                 SolverService(config, 0.2).answer(b"{}")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_another_user_at_another_address_of_this_machine_is_sent_nothing() -> None:
+    host = own_address()
+    os.seteuid(65534)
+    try:
+        listening = socket.create_server((host, 0))
+    finally:
+        os.seteuid(0)
+    url = f"http://{host}:{listening.getsockname()[1]}/"
+    with listening:
+        with pytest.raises(ServiceError, match=r"there listens nobody .*nothing was sent"):
+            SolverService(ServiceConfig(url, TOKEN), 30).answer(b"{}")
+        with listening.accept()[0] as connected:
+            assert connected.recv(1) == b""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
