@@ -50,12 +50,18 @@ def read_server_url(fields: Fields, key: str) -> str:
     url = fields.text(key)
     if not url.startswith(_SCHEMES):
         raise fields.refuse(key, "must start with redis://, rediss:// or unix://")
-    if "@" in url or "password=" in url:
+    if "@" in unquote(url) or "password=" in url:
         raise fields.refuse(key, "must not hold a secret: use password_file or password_env")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
+        place = url.partition("://")[2].partition("/")[0]
+        if place.count(":") > 1 and not place.startswith("["):
+            # Without its value: what stands where a port should may be a password.
+            raise fields.refuse(
+                key, "is not an address: it has a host, and perhaps one : and a port"
+            ) from None
         raise fields.refuse(key, f"{shown_url(url)!r} is not an address: {error}") from error
     if port == 0:
         raise fields.refuse(key, f"{shown_url(url)!r} is not an address: its port is 0")

@@ -67,6 +67,8 @@ def problems_of(
             f"maxmemory of all servers is {format_size(budget['maxmemory_bytes'])}, more than the "
             f"budget of {format_size(budget['bytes'])}: {then}"
         )
+    elif is_clearly_above(budget["used_bytes"], budget["bytes"]):
+        found.append(_used_too_much(servers, budget))
     if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
         found.append(
             f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
@@ -81,6 +83,23 @@ def problems_of(
         for name, hold in state.control.held.items()
     ]
     return [*found, *_needs(servers, state)]
+
+
+def _used_too_much(servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any]) -> str:
+    above = [
+        one["name"]
+        for one in servers
+        if one["maxmemory_bytes"]
+        and is_clearly_above(one.get("used_bytes") or 0, one["maxmemory_bytes"])
+    ]
+    words = (
+        f"the servers use {format_size(budget['used_bytes'])}, more than the budget of "
+        f"{format_size(budget['bytes'])}"
+    )
+    if not above:
+        return words
+    holds = "holds more than its" if len(above) == 1 else "hold more than their"
+    return f"{words}: {', '.join(above)} {holds} maxmemory, and writes there may be refused"
 
 
 def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterator[str]:

@@ -228,7 +228,8 @@ class ServerWatch:
             return f"held: somebody set it to {size} by hand; 'spreds resume' gives it back"
         if not state.stuck or self.is_too_small:
             return None
-        held = format_size(state.held_bytes)
+        # Of what frees nothing, less may count for the others.
+        held = format_size(max(state.held_bytes, self._last.counted_bytes if self._last else 0))
         return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
 
     def save_settings(self) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -606,3 +607,18 @@ def test_an_emulator_by_name_is_one_address() -> None:
     assert cloud is not None
     assert cloud.endpoint_url == "http://127.0.0.1:4566"
     assert cloud.queue_url == "http://127.0.0.1:4566/q"
+
+
+@pytest.mark.parametrize(
+    "address", [":SECRETpw%40127.0.0.1:6379", ":SECRETpw:127.0.0.1:6379", "h:SECRETpw:6379"]
+)
+def test_a_password_in_a_wrong_address_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    good = re.search(r"redis://[^\"]*:6379", GOOD)
+    assert good
+    path = _write(tmp_path, GOOD.replace(good[0], f"redis://{address}", 1))
+    assert main(["check", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert "server[sessions].url" in captured.err
+    assert "SECRETpw" not in captured.out + captured.err

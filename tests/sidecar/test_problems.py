@@ -38,12 +38,22 @@ def _server(name: str, size: int, target: int, keeps: str | None = None) -> dict
 def _said(control: ControlState, *servers: dict[str, Any], mode: str = "recommend") -> str:
     counted = {server["name"]: server["maxmemory_bytes"] for server in servers}
     total = sum(counted.values())
+    used = sum(server.get("used_bytes", 0) for server in servers)
     budget = {"bytes": 24 * MB, "maxmemory_bytes": total, "rss_budget_bytes": None}
+    budget["used_bytes"] = used
     return " ".join(
         problems_of(
             servers, budget, SidecarState(control=control), mode, None, counted, lambda _: 0.0
         )
     )
+
+
+def test_memory_above_the_budget_is_told_although_the_limits_are_within() -> None:
+    """As a client takes it that subscribes to long names."""
+    holds = {**_server("a", 12, 12), "used_bytes": 76 * MB}
+    said = _said(SET, holds, {**_server("b", 12, 12), "used_bytes": 4 * MB})
+    assert "the servers use 80 MiB, more than the budget of 24 MiB: a holds more than its" in said
+    assert "the servers use" not in _said(SET, {**_server("a", 12, 12), "used_bytes": 12 * MB})
 
 
 @pytest.mark.parametrize(
@@ -92,7 +102,12 @@ def test_who_gives_a_server_a_limit(control: ControlState, words: str) -> None:
 )
 def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], words: str) -> None:
     server = {**_server("a", 0, 12), "up": False, "error": "no"}
-    budget = {"bytes": 24 * MB, "maxmemory_bytes": 12 * MB, "rss_budget_bytes": None}
+    budget = {
+        "bytes": 24 * MB,
+        "maxmemory_bytes": 12 * MB,
+        "rss_budget_bytes": None,
+        "used_bytes": 0,
+    }
     (said,) = problems_of([server], budget, SidecarState(), "apply", None, counted, lambda _: 0.0)
     assert said.startswith(words)
     assert ("counts" in said) == bool(counted)
@@ -101,7 +116,7 @@ def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], 
 @pytest.mark.parametrize("is_vain", [False, True])
 def test_resident_memory_above_its_budget_says_whether_less_maxmemory_helps(is_vain: bool) -> None:
     budget = {"bytes": 24 * MB, "maxmemory_bytes": 24 * MB, "rss_budget_bytes": 20 * MB}
-    budget |= {"rss_bytes": 30 * MB, "rss_budget_is_vain": is_vain}
+    budget |= {"rss_bytes": 30 * MB, "rss_budget_is_vain": is_vain, "used_bytes": 0}
     (said,) = problems_of([], budget, SidecarState(), "apply", None, {}, lambda _: 0.0)
     assert "more than memory.rss_budget, 20 MiB" in said
     assert ("given back" in said) == is_vain
@@ -212,7 +227,12 @@ def test_one_that_is_down_makes_no_reads() -> None:
 def test_who_needs_room_is_told_what_for(role: str, words: str) -> None:
     room = RoomMade({"a": 8 * MB}, {"a": 16 * MB}, {}, {"a": 16 * MB})
     server = {**_server("a", 16, 16), "role": role}
-    budget = {"bytes": 24 * MB, "maxmemory_bytes": 16 * MB, "rss_budget_bytes": None}
+    budget = {
+        "bytes": 24 * MB,
+        "maxmemory_bytes": 16 * MB,
+        "rss_budget_bytes": None,
+        "used_bytes": 0,
+    }
     counted = {"a": 16 * MB}
     state = SidecarState(room=room)
     (said,) = problems_of([server], budget, state, "apply", None, counted, lambda _: 0.0)
