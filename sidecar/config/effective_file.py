@@ -88,7 +88,17 @@ def _lines(options: Options) -> Iterator[str]:
             yield f"{key}: {value}"
         else:
             shown = str(value) if isinstance(value, Path) else value
-            yield f"{key} = {json.dumps(shown)}"
+            words = toml_string(shown) if isinstance(shown, str) else json.dumps(shown)
+            yield f"{key} = {words}"
+
+
+def toml_string(text: str) -> str:
+    """A basic string of TOML, in ASCII; JSON's has two halves for what is beyond 16 bits."""
+    return f'"{"".join(_letter(one) for one in text)}"'
+
+
+def _letter(one: str) -> str:
+    return f"\\U{ord(one):08x}" if ord(one) > 0xFFFF else json.dumps(one)[1:-1]
 
 
 def _memory(memory: MemoryConfig) -> Options:

@@ -3,7 +3,6 @@ writes."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from sidecar.config.effective_file import toml_string
 from sidecar.config.node import (
     DEFAULT_MINIMUM_BYTES,
     ServerConfig,
@@ -86,24 +86,24 @@ def node_text(
         guess = "" if name in latencies_seconds else "   # a guess: what does a miss cost here?"
         lines = [
             "[[server]]",
-            f"name = {_quoted(name)}",
-            f"url = {_quoted(url)}",
+            f"name = {toml_string(name)}",
+            f"url = {toml_string(url)}",
             f'backend_latency = "{format_duration(seconds)}"{guess}',
             f'minimum = "{least}b"   # {format_size(least)}',
         ]
-        lines += [f"username = {_quoted(access.username)}"] if access.username else []
+        lines += [f"username = {toml_string(access.username)}"] if access.username else []
         lines += [access.line] if access.line else []
         tables.append("\n".join(lines) + "\n")
     return (
         "# Written by `spreds look`, with the servers that it looked at. Each needs the module,\n"
         "# see docs/operate/install.md; `spreds check FILE --connect` says what is missing.\n"
-        f"node = {_quoted(_node_name())}\n"
+        f"node = {toml_string(_node_name())}\n"
         'mode = "recommend"   # plans are made and shown, and no maxmemory is set\n'
         'state_file = "state.json"\n\n'
         "[memory]\n"
         f'budget = "{budget_bytes}b"   # {format_size(budget_bytes)}\n\n'
         "[sampling]\n"
-        f"endpoint = {_quoted(endpoint)}\n\n"
+        f"endpoint = {toml_string(endpoint)}\n\n"
         "[controller]\n"
         'kind = "embedded"\n\n' + "\n".join(tables)
     )
@@ -112,11 +112,6 @@ def node_text(
 def _node_name() -> str:
     words = re.sub(r"[^a-z0-9-]", "-", os.uname().nodename.lower()).strip("-")[:40]
     return words or "node-1"
-
-
-def _quoted(text: str) -> str:
-    """As a basic string of TOML."""
-    return json.dumps(text)
 
 
 def node_config(

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.config.effective_file import duration_text, effective_lines, size_text
+from sidecar.config.effective_file import duration_text, effective_lines, size_text, toml_string
 from sidecar.config.node import SidecarConfig, load_config
 from solver_lambda.documents.units import parse_duration, parse_size
 from tests.secret_file import write_secret
@@ -130,6 +130,12 @@ def test_what_check_prints_can_be_loaded(
     path = tmp_path / "printed.toml"
     path.write_text(capsys.readouterr().out)
     assert _as_it_is(load_config(path)) == _as_it_is(load_config(EXAMPLE))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example('docs-\U0001f600 "\\ \x00\x7f\xe9')
+def test_a_text_is_one_of_toml(text: str) -> None:
+    assert tomllib.loads(f"key = {toml_string(text)}") == {"key": text}
 
 
 @given(st.integers(0, 1 << 50))
