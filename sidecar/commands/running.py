@@ -13,6 +13,7 @@ from sidecar.config.node import SidecarConfig, load_config
 from sidecar.config.operators import own_socket
 from sidecar.control.client import SidecarClient, SidecarSilentError
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.http.message import user_of
 
 # Entries of the history that the sidecar is asked for, where its file cannot be read.
 FEW = 500
@@ -87,13 +88,32 @@ def status_of(config: SidecarConfig) -> dict[str, Any]:
     return client_of(config).status()
 
 
+def check_whose_files(config: SidecarConfig) -> None:
+    """Raises DocumentError: what lies beside the state file may be anybody's."""
+    from sidecar.base.private_files import whose_alone
+
+    if config.state_file is None:
+        return
+    folder = config.state_file.parent
+    try:
+        owner = folder.stat().st_uid
+    except OSError:
+        return  # there is nothing to read
+    if owner not in (0, os.geteuid()) and whose_alone(folder) is None:
+        raise DocumentError(
+            f"state_file: {folder} belongs to {user_of(owner)}, who may have made it himself, so "
+            "nothing in it is believed: take a folder that root made for the sidecar's user"
+        )
+
+
 def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
     """All entries of the history's file; the last ones, from the running sidecar, for who may speak
-    to it and not read its files. Raises OSError."""
+    to it and not read its files. Raises DocumentError, OSError."""
     from sidecar.control.history import history_path, read_history
 
     if config.state_file is None:
         return []
+    check_whose_files(config)
     try:
         return read_history(history_path(config.state_file))
     except PermissionError:

@@ -745,3 +745,31 @@ def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
     assert _what_counted_anew(history, 9.0) == "weights changed: feed 1 -> 5"
     assert _what_counted_anew(history, 2.0) == "weights changed: pages 1 -> 2"
     assert _what_counted_anew(history[:2], 9.0) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize("command", ["history", "status"])
+def test_files_that_anybody_may_have_made_are_not_believed(
+    command: str,
+    start_server: StartServer,
+    write_node: WriteNode,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """While no sidecar runs, a folder below a shared one may be a stranger's."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    theirs = shared / "theirs"
+    theirs.mkdir()
+    entry = {"at_seconds": 1.0, "kind": "order", "by": "root (uid 0)", "words": "FORGED"}
+    (theirs / "state.json.history").write_text(json.dumps({**entry, "number": 1}) + "\n")
+    for one in (theirs, theirs / "state.json.history"):
+        os.chown(one, 65534, 65534)
+    path = write_node({"s": start_server("12mb")})
+    text = path.read_text()
+    path.write_text(re.sub(r"(?m)^state_file = .*$", f'state_file = "{theirs}/state.json"', text))
+    assert main([command, str(path)]) == 2
+    captured = capsys.readouterr()
+    assert "belongs to nobody (uid 65534), who may have made it himself" in captured.err
+    assert "FORGED" not in captured.out + captured.err
