@@ -24,6 +24,7 @@ from sidecar.servers.observe_only import want_what_is_found
 from sidecar.servers.orderly_stop import leave_in_order
 from sidecar.servers.ownership import claim_ownership
 from sidecar.servers.pace import PORTION_SECONDS, Pace
+from sidecar.servers.primaries import tell_primaries
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.reserved_memory import with_counted
@@ -42,8 +43,7 @@ log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0
-# A server that restarts has the maxmemory of its own file until it is seen.
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05  # until it is seen, a server that restarts has the maxmemory of its own file
 STOP_SECONDS = 2.0  # when the sidecar stops: for the call that is under way
 
 
@@ -240,6 +240,7 @@ class Actuator:
             for watch in self._watches.values():
                 watch.follow_up(sets_sizes=not self.looks_on)
             self.at_seconds = time.time()
+            tell_primaries(self._watches.values())
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
             self._follow_others()
             if self.looks_on:
@@ -295,6 +296,5 @@ class Actuator:
         return self.pace.slowed(states, self.readings, least, self.budget.bytes)
 
     def _pause_seconds(self) -> float:
-        if self.pace.is_waiting and not self.looks_on:
-            return PORTION_SECONDS
-        return IDLE_SECONDS if self.settled else BUSY_SECONDS
+        waits = self.pace.is_waiting and not self.looks_on
+        return PORTION_SECONDS if waits else IDLE_SECONDS if self.settled else BUSY_SECONDS

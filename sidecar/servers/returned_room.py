@@ -27,21 +27,39 @@ def can_shrink(
 
 
 def reached_bytes(
-    reading: ServerReading, name: str, own_bytes: Mapping[str, int], to_bytes: int
+    reading: ServerReading,
+    name: str,
+    own_bytes: Mapping[str, int],
+    to_bytes: int,
+    primary_bytes: int | None = None,
 ) -> int:
     """How far it is shrunk on the way to a size: of what others gave, it keeps what it has filled
-    since that size was planned."""
+    since that size was planned. ``primary_bytes``: see ``tell_primaries``."""
     if reading.evicts or not _is_lent(reading, name, own_bytes):
         return to_bytes
-    return max(to_bytes, least_maxmemory_bytes(reading.maxmemory_bytes, reading.counted_bytes))
+    return max(to_bytes, _least_bytes(reading, reading.counted_bytes, primary_bytes))
 
 
-def least_size_bytes(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> int | None:
+def least_size_bytes(
+    reading: ServerReading,
+    name: str,
+    own_bytes: Mapping[str, int],
+    primary_bytes: int | None = None,
+) -> int | None:
     """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot shrink."""
     if not reading.evicts and not _is_lent(reading, name, own_bytes):
         return None
     stays_bytes = reading.unevictable_bytes if reading.evicts else reading.counted_bytes
-    return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
+    return _least_bytes(reading, stays_bytes, primary_bytes)
+
+
+def _least_bytes(reading: ServerReading, stays_bytes: int, primary_bytes: int | None) -> int:
+    """A replica's headroom ends where its primary's memory does: otherwise each failover would make
+    both of them larger."""
+    least_bytes = least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
+    if primary_bytes is None:
+        return least_bytes
+    return min(least_bytes, max(stays_bytes, primary_bytes))
 
 
 def _is_lent(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> bool:

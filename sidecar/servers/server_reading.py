@@ -92,6 +92,7 @@ class ServerReading:
         has_evicted: a key, since its counters began.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
+        replication_id: that a primary and its replicas have in common; empty where none is told.
         odd_figures: names of those that make no sense, for which a default stands in.
     """
 
@@ -124,6 +125,7 @@ class ServerReading:
     has_evicted: bool = False
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()
+    replication_id: str = ""
     odd_figures: tuple[str, ...] = ()
 
     @classmethod
@@ -174,6 +176,7 @@ class ServerReading:
             **work_of(info, odd),
             uptime_seconds=said.get("uptime_in_seconds"),
             replicas=_replicas(info),
+            replication_id=_hex_or_nothing(info.get("master_replid")),
             odd_figures=tuple(sorted(odd)),
         )
 
@@ -280,6 +283,10 @@ def _replicas(info: Mapping[str, Any]) -> tuple[str, ...]:
     found = (value for key, value in info.items() if _REPLICA.fullmatch(key))
     parts = ((one.get("ip", ""), one.get("port", "")) for one in found if isinstance(one, Mapping))
     return tuple(plain(f"{host}:{port}")[:_MOST_ADDRESS] for host, port in parts)[:_MOST_REPLICAS]
+
+
+def _hex_or_nothing(value: object) -> str:
+    return text if _RUN_ID.fullmatch(text := str(value)) else ""
 
 
 def _word(info: Mapping[str, Any], key: str, default: str, form: re.Pattern[str]) -> str:

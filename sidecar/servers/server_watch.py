@@ -12,6 +12,7 @@ from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.background_reading import PATIENCE_SECONDS
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
+from sidecar.servers.kept_size import why_kept
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import with_remembered_work
@@ -26,7 +27,6 @@ from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small
 from sidecar.state.state_store import StateStore, note_installed
-from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ class ServerWatch:
         self._by_hand_bytes: int | None = None
         self._contested_bytes: float | None = None
         self.refusal = SizeRefusal(server.name, metrics)
+        self.primary_bytes: int | None = None  # see ``tell_primaries``
 
     @property
     def name(self) -> str:
@@ -164,7 +165,7 @@ class ServerWatch:
             return ServerState(self.name, most, 0, target_bytes, reachable=False)
         last, own = self._last, self._store.now.own_bytes
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
-        floor_bytes = reached_bytes(last, self.name, own, target_bytes)
+        floor_bytes = reached_bytes(last, self.name, own, target_bytes, self.primary_bytes)
         gives = can_shrink(last, self.name, own, max(floor_bytes, self._at_most_bytes))
         shrinks = self._at_most_bytes > floor_bytes and gives and not refuses
         state = ServerState(
@@ -202,7 +203,7 @@ class ServerWatch:
     def least_bytes(self) -> int | None:
         """See ``least_size_bytes``."""
         last, own = self._last, self._store.now.own_bytes
-        return least_size_bytes(last, self.name, own) if last is not None else None
+        return least_size_bytes(last, self.name, own, self.primary_bytes) if last else None
 
     @property
     def is_too_small(self) -> bool:
@@ -212,25 +213,16 @@ class ServerWatch:
             return False
         size = state.targets_bytes[self.name]
         if not last.evicts:
-            return reached_bytes(last, self.name, state.own_bytes, size) > size
+            return reached_bytes(last, self.name, state.own_bytes, size, self.primary_bytes) > size
         # A shrink in vain ends where that is seen, whatever is planned.
         stays_bytes = last.maxmemory_bytes if last.unyielding_bytes else 0
         return is_too_small(max(size, stays_bytes), last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:
         """Why it cannot be given another size now, in an observation's words."""
-        if self.contact.taken_by:
-            return f"taken: {self.contact.taken_by}"
-        if self.refusal.reason is not None:
-            return f"refuses: {self.refusal.reason}"
-        if state.held:
-            size = format_size(state.maxmemory_bytes)
-            return f"held: somebody set it to {size} by hand; 'spreds resume' gives it back"
-        if not state.stuck or self.is_too_small:
-            return None
-        # Of what frees nothing, less may count for the others.
-        held = format_size(max(state.held_bytes, self._last.counted_bytes if self._last else 0))
-        return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
+        if state.stuck and self.is_too_small:
+            state = replace(state, stuck=False)
+        return why_kept(state, self._last, self.contact.taken_by, self.refusal.reason)
 
     def save_settings(self) -> bool:
         """Note on file what ``enter_shrink_mode`` replaces; whether it could be saved."""

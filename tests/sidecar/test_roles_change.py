@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.unevictable import HEADROOM_BYTES
-from tests.sidecar.actuated_node import MB, fill
+from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -88,6 +88,38 @@ def test_a_failover_there_and_back_evicts_nothing(
         assert limit("b") > used("b")
         assert evicted() == 0
         assert servers["b"].client.dbsize() == keys
+
+
+def test_failovers_of_a_full_pair_do_not_make_it_larger_and_larger(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    """Each replica had an eighth of headroom, which it filled once it was promoted."""
+    servers = {name: start_server("16mb") for name in "abc"}
+    fill(servers["a"], 18)
+    path = write_node(servers, memory='rss_wait = "0s"')
+    with sidecar_in_thread(path) as sidecar:
+
+        def planned() -> dict[str, int]:
+            return sidecar._actuator.targets()
+
+        def is_followed(primary: str, replica: str) -> bool:
+            keys = [servers[name].client.dbsize() for name in (primary, replica)]
+            seen = sidecar._actuator.readings.get(replica)
+            used = int(servers[replica].client.info("memory")["used_memory"])
+            if seen is None or seen.role != "slave":
+                return False
+            is_full = seen.counted_bytes > 0.98 * used
+            is_given = planned()[replica] >= seen.counted_bytes
+            return keys[0] == keys[1] and is_full and is_given and sidecar._actuator.settled
+
+        for primary, replica in (("a", "b"), ("b", "a"), ("a", "b"), ("b", "a"), ("a", "b")):
+            servers[primary].client.replicaof("NO", "ONE")
+            follow(servers[replica], servers[primary])
+            wait_until(lambda p=primary, r=replica: is_followed(p, r), sidecar.metrics.snapshot)
+            # As the clients of a cache do, that always want more than it has.
+            write(servers[primary], range(8 * 1024), primary)
+            wait_until(lambda p=primary, r=replica: is_followed(p, r), sidecar.metrics.snapshot)
+        assert max(planned().values()) < 17.5 * MB, planned()
 
 
 def test_what_a_replica_has_is_no_size_to_go_back_to_once_it_is_promoted(

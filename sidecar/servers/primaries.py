@@ -1,0 +1,29 @@
+"""Which servers of the node are replicas of others of it, as Redis' replication ids say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from sidecar.servers.server_reading import ServerReading
+
+
+class _Watch(Protocol):
+    primary_bytes: int | None
+
+    @property
+    def last(self) -> ServerReading | None: ...
+
+
+def tell_primaries(watches: Iterable[_Watch]) -> None:
+    """Tell each replica's ``primary_bytes``, the ``maxmemory`` of its primary, if that has one and
+    is of this node: no replica comes to hold much more. ``None`` to all others."""
+    found = [(watch, watch.last) for watch in watches]
+    sizes = {
+        last.replication_id: last.maxmemory_bytes
+        for _, last in found
+        if last is not None and not last.ignores_maxmemory and last.maxmemory_bytes
+    }
+    for watch, last in found:
+        is_replica = last is not None and last.ignores_maxmemory and last.replication_id
+        watch.primary_bytes = sizes.get(last.replication_id) if last and is_replica else None
