@@ -16,11 +16,12 @@ class _Watch(Protocol):
 
 
 def tell_primaries(watches: Iterable[_Watch]) -> None:
-    """Tell each replica's ``primary_bytes``, the ``maxmemory`` of its primary, if that has one and
-    is of this node: no replica comes to hold much more. ``None`` to all others."""
+    """Tell each replica's ``primary_bytes``: of its primary, if that has a ``maxmemory`` and is of
+    this node, as much as it may hold, or holds. No replica has much more for long. ``None`` to all
+    others."""
     found = [(watch, watch.last) for watch in watches]
     sizes = {
-        last.replication_id: last.maxmemory_bytes
+        last.replication_id: max(last.maxmemory_bytes, last.counted_bytes)
         for _, last in found
         if last is not None and not last.ignores_maxmemory and last.maxmemory_bytes
     }
