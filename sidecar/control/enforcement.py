@@ -198,6 +198,7 @@ class Enforcement:
         if not state.control.engaged:
             check_first_cut(self._actuator.budget, readings)
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+        used = {name: reading.counted_bytes for name, reading in readings.items()}
         least = self._actuator.least_bytes()
         before_room = self._before_room(least)
         goals = before_room or state.targets_bytes
@@ -211,12 +212,10 @@ class Enforcement:
         # One that does not evict and has no limit counts with an equal share, or with more that it
         # uses or that is planned, and gets none.
         share_bytes = budget_bytes // len(servers)
-        limits = {
-            name: found[name] or max(share_bytes, state.targets_bytes.get(name, 0))
-            for name in fixed
-        }
+        planned = state.targets_bytes
+        limits = {one: found[one] or max(share_bytes, planned.get(one, 0)) for one in fixed}
         counted = found | bounded_claims(servers, limits, budget_bytes)
-        planned = state.targets_bytes if state.control.engaged else {}
+        planned = planned if state.control.engaged else {}
         slips = too_large(found, planned, fixed, budget_bytes)
         self._actuator.contest({name: found[name] for name in slips})
         begun = partial(
@@ -226,6 +225,7 @@ class Enforcement:
             before_room or planned,
             fixed,
             budget_bytes,
+            used_bytes=used,
             interrupted=state.control.engaged and (bool(before_room) or not state.settled),
         )
         sizes, targets = begun(least)

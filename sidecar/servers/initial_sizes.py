@@ -15,12 +15,14 @@ def initial_sizes(
     fixed: Collection[str],
     budget_bytes: int,
     least_bytes: Mapping[str, int] | None = None,
+    used_bytes: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Size of each server in bytes; they sum to at most the budget.
 
     A server keeps the size it has (``known_bytes``), within its bounds; one that is unlimited (0)
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
-    above its minimum is scaled down by one factor. The servers in ``fixed`` (those that do not
+    above its minimum is scaled down by one factor; above ``used_bytes``, if all that is used fits:
+    then nobody loses a key. The servers in ``fixed`` (those that do not
     evict, and would refuse writes, or that refuse another size) keep what they have. Nobody gets
     less than its ``least_bytes``, below which it would refuse writes, while the budget allows that;
     where it does not, these give way in proportion. Nor does anybody's ``least_bytes`` take another
@@ -54,6 +56,12 @@ def initial_sizes(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
             f"need {need}, more than memory.budget, {format_size(budget_bytes)}"
         )
+    used = {
+        name: max(floor, min(sizes[name], (used_bytes or {}).get(name, sizes[name])))
+        for name, floor in floors.items()
+    }
+    if sum(used.values()) <= budget_bytes:
+        return _scaled(used, sizes, budget_bytes - sum(used.values()))
     return _fitted(minima, floors, sizes, budget_bytes)
 
 
@@ -65,6 +73,7 @@ def sizes_to_begin_with(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
     *,
+    used_bytes: Mapping[str, int] | None = None,
     interrupted: bool,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Sizes to have at once, and those to go to from there: the same, unless the last sidecar was
@@ -75,11 +84,11 @@ def sizes_to_begin_with(
     """
     known = {**found_bytes, **planned_bytes} if interrupted else {**planned_bytes, **found_bytes}
     known |= {name: found_bytes[name] for name in fixed}
-    targets = initial_sizes(servers, known, fixed, budget_bytes, least_bytes)
+    targets = initial_sizes(servers, known, fixed, budget_bytes, least_bytes, used_bytes)
     sizes = {**_left_for(targets, found_bytes, budget_bytes), **found_bytes}
     if not interrupted or not all(sizes.values()) or sum(sizes.values()) > budget_bytes:
         return targets, targets
-    return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes), targets
+    return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes, used_bytes), targets
 
 
 def _left_for(

@@ -39,6 +39,37 @@ def test_they_fit_and_respect_every_bound(node: tuple[list[ServerConfig], dict[s
         assert server.maximum_bytes is None or sizes[server.name] <= server.maximum_bytes
 
 
+@given(nodes(), st.lists(st.integers(0, 2 * BUDGET), min_size=6, max_size=6))
+def test_nobody_loses_a_key_where_all_that_is_used_fits(
+    node: tuple[list[ServerConfig], dict[str, int]], used: list[int]
+) -> None:
+    servers, known = node
+    uses = {server.name: one for server, one in zip(servers, used, strict=False)}
+    sizes = initial_sizes(servers, known, (), BUDGET, {}, uses)
+    assert sum(sizes.values()) <= BUDGET
+    share = BUDGET // len(servers)
+    keeps = {
+        server.name: max(
+            server.minimum_bytes,
+            min(
+                known.get(server.name) or share,
+                uses[server.name],
+                server.maximum_bytes or 2 * BUDGET,
+            ),
+        )
+        for server in servers
+    }
+    if sum(keeps.values()) <= BUDGET:
+        assert all(sizes[name] >= keeps[name] for name in keeps)
+
+
+def test_two_slips_by_hand_cost_a_full_server_nothing() -> None:
+    known = {"s0": 60 * MB, "s1": 60 * MB, "s2": 32 * MB}
+    sizes = initial_sizes(_servers(3), known, (), BUDGET, {}, dict.fromkeys(known, 28 * MB))
+    assert min(sizes.values()) >= 28 * MB
+    assert sum(sizes.values()) == pytest.approx(BUDGET, abs=4)
+
+
 def _servers(count: int) -> list[ServerConfig]:
     return [ServerConfig(f"s{place}", "", minimum_bytes=MB) for place in range(count)]
 
