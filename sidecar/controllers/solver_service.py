@@ -7,14 +7,12 @@ import http.client
 import io
 import json
 import logging
-import os
 import secrets
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
@@ -23,6 +21,7 @@ from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.controllers.solver_listener import StrangerError, check_listener
 from sidecar.delivery.plan_inbox import TakePlan
 from solver_lambda.documents.document_key import (
     HEADER,
@@ -33,13 +32,6 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
-from solver_lambda.http.listening_sockets import (
-    accepted_ends,
-    is_loopback,
-    is_of_this_machine,
-    listening_sockets,
-)
-from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
 
@@ -164,30 +156,15 @@ class SolverService:
         return text
 
     def _check_listener(self, connected: socket.socket) -> None:
-        """Any user of this machine may take the solver's port while it is down, or have our
-        connection while it listens: nothing is sent in plain text to another one than root and our
-        own. Raises ServiceError."""
+        """Whoever signs with the key is known by that. Raises ServiceError."""
         config = self._config
-        address = ip_address(connected.getpeername()[0])
         is_known = not config.is_plain or (config.key is not None and config.token is None)
-        if is_known or config.allow_plain_http or not is_of_this_machine(connected):
+        if is_known or config.allow_plain_http:
             return
-        sockets = listening_sockets((address,), connected.getpeername()[1])
-        users = {listening.user_id for listening in sockets}
-        if users or is_loopback(address):
-            self._check_users(users, "there listens")
-        ends = {end.user_id for end in accepted_ends(connected, self._limit_seconds)}
-        if ends or is_loopback(address):  # else root has the kernel forward the port
-            self._check_users(ends, "our connection has")
-
-    def _check_users(self, users: set[int], have_it: str) -> None:
-        """Raises ServiceError."""
-        if not users or users - {0, os.geteuid()}:
-            who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
-            raise self._failure(
-                f"{have_it} {who}, not our user or root, and nothing was sent: give "
-                "controller.key_file and no token, or set controller.allow_plain_http = true"
-            )
+        try:
+            check_listener(connected, self._limit_seconds)
+        except StrangerError as error:
+            raise self._failure(str(error)) from None
 
     def _check_signature(
         self, question: bytes, text: bytes, answer: http.client.HTTPResponse

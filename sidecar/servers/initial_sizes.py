@@ -56,13 +56,7 @@ def initial_sizes(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
             f"need {need}, more than memory.budget, {format_size(budget_bytes)}"
         )
-    used = {
-        name: max(floor, min(sizes[name], (used_bytes or {}).get(name, sizes[name])))
-        for name, floor in floors.items()
-    }
-    if sum(used.values()) <= budget_bytes:
-        return _scaled(used, sizes, budget_bytes - sum(used.values()))
-    return _fitted(minima, floors, sizes, budget_bytes)
+    return _fitted(minima, floors, sizes, budget_bytes, used_bytes or {})
 
 
 def sizes_to_begin_with(
@@ -108,8 +102,13 @@ def _fitted(
     floors: Mapping[str, int],
     sizes: Mapping[str, int],
     budget_bytes: int,
+    used_bytes: Mapping[str, int],
 ) -> dict[str, int]:
-    """The sizes scaled into the budget, none below its floor as far as these fit."""
+    """The sizes scaled into the budget: none below what it uses, if that fits, or else below its
+    floor as far as these fit."""
+    used = {n: max(floors[n], min(size, used_bytes.get(n, size))) for n, size in sizes.items()}
+    if sum(used.values()) <= budget_bytes:
+        return _scaled(used, sizes, budget_bytes - sum(used.values()))
     half_bytes = budget_bytes // len(sizes) // 2
     kept = {name: max(least, min(sizes[name], half_bytes)) for name, least in minima.items()}
     if sum(kept.values()) <= budget_bytes and any(floors[name] > kept[name] for name in kept):

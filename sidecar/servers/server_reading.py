@@ -175,8 +175,7 @@ class ServerReading:
             copied_bytes=max(said.get(key) for key in _COPIED),
             **work_of(info, odd),
             uptime_seconds=said.get("uptime_in_seconds"),
-            replicas=_replicas(info),
-            replication_id=_hex_or_nothing(info.get("master_replid")),
+            **_replication(info),
             odd_figures=tuple(sorted(odd)),
         )
 
@@ -279,14 +278,16 @@ def _keys(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:
     return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
 
 
+def _replication(info: Mapping[str, Any]) -> dict[str, Any]:
+    text = str(info.get("master_replid"))
+    replication_id = text if _RUN_ID.fullmatch(text) else ""
+    return {"replicas": _replicas(info), "replication_id": replication_id}
+
+
 def _replicas(info: Mapping[str, Any]) -> tuple[str, ...]:
     found = (value for key, value in info.items() if _REPLICA.fullmatch(key))
     parts = ((one.get("ip", ""), one.get("port", "")) for one in found if isinstance(one, Mapping))
     return tuple(plain(f"{host}:{port}")[:_MOST_ADDRESS] for host, port in parts)[:_MOST_REPLICAS]
-
-
-def _hex_or_nothing(value: object) -> str:
-    return text if _RUN_ID.fullmatch(text := str(value)) else ""
 
 
 def _word(info: Mapping[str, Any], key: str, default: str, form: re.Pattern[str]) -> str:

@@ -1,0 +1,48 @@
+"""Who has the port of a solver on this machine: any local user may take it while it is down, or
+have our connection while it listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+from ipaddress import ip_address
+
+from solver_lambda.http.listening_sockets import (
+    accepted_ends,
+    is_loopback,
+    is_of_this_machine,
+    listening_sockets,
+)
+from solver_lambda.http.message import user_of
+
+
+class StrangerError(Exception):
+    """Another one than root and our user; words for people."""
+
+
+def check_listener(connected: socket.socket, wait_seconds: float) -> None:
+    """Of a connection in plain text, before anything is sent; waits so long until it is accepted.
+
+    Raises:
+        StrangerError: nothing may be sent.
+        OSError: nobody accepts it, or the kernel does not tell.
+    """
+    if not is_of_this_machine(connected):
+        return
+    host, port, *_ = connected.getpeername()
+    address = ip_address(host)
+    users = {listening.user_id for listening in listening_sockets((address,), port)}
+    if users or is_loopback(address):
+        _check(users, "there listens")
+    ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
+    if ends or is_loopback(address):  # else root has the kernel forward the port
+        _check(ends, "our connection has")
+
+
+def _check(users: set[int], have_it: str) -> None:
+    if not users or users - {0, os.geteuid()}:
+        who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
+        raise StrangerError(
+            f"{have_it} {who}, not our user or root, and nothing was sent: give "
+            "controller.key_file and no token, or set controller.allow_plain_http = true"
+        )
