@@ -11,9 +11,10 @@ import pytest
 
 from workloads.__main__ import main
 from workloads.embedded_sidecar import NodeSettings
+from workloads.experiment.gain.hash_table import BUCKET_BYTES
 from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.real_gain import command
-from workloads.experiment.real_gain.play import key_weights, node_settings
+from workloads.experiment.real_gain.play import counted_bytes, memory_taken, node_settings
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
 
@@ -74,12 +75,29 @@ def test_a_mix_that_cannot_be_read_is_refused(tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_weights_of_keys_are_what_the_server_holds():
+def test_what_keys_take_is_what_the_server_holds():
     sizes = np.linspace(50, 1500, 400).astype(np.uint32)
     with LocalServer() as server, LookAsideClient(server.url) as client:
         held = np.arange(0, 400, 2)
         client.request([b"%d" % key for key in held], sizes[held].tolist(), [0.0] * len(held))
-        weights = key_weights(server.client, sizes)
-        counted = int(server.client.info("memory")["used_memory"])
-    assert BASELINE_BYTES + weights[held].sum() == pytest.approx(counted, rel=0.05)
-    assert np.all(np.diff(weights) >= 0)
+        counted = counted_bytes(server.client)
+        taken = memory_taken(server.client, sizes)
+    table_bytes = 256 * BUCKET_BYTES
+    of_keys = taken.weights[held].sum() + taken.beside_bytes + table_bytes
+    assert BASELINE_BYTES + of_keys == pytest.approx(counted, rel=0.05)
+    assert BASELINE_BYTES + taken.whole_weights[held].sum() == pytest.approx(counted, rel=0.05)
+    assert np.all(np.diff(taken.weights) >= 0)
+
+
+def test_no_key_is_evicted_for_the_questions():
+    """An entry of each table, a header and its string; a name; a value of 105 bytes and four."""
+    sizes = np.full(20_000, 110, np.uint32)
+    settings = {"maxmemory": "3mb", "maxmemory-policy": "allkeys-lru"}
+    with LocalServer(settings) as server, LookAsideClient(server.url, ttl_seconds=1e4) as client:
+        for keys in np.array_split(np.arange(10_000, 20_000), 200):
+            client.request([b"%d" % key for key in keys], [110] * len(keys), [0.0] * len(keys))
+        taken = memory_taken(server.client, sizes)
+        evicted = server.client.info("stats")["evicted_keys"]
+    assert evicted > 0
+    # Meanwhile the cron may make the load's buffers smaller, two of 16 KiB.
+    assert taken.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.gain.eviction_order import EvictionOrder, ExactLru, SampledLru
+from workloads.experiment.gain.hash_table import HashTable
 
 # What an empty server holds, and what a key takes beside its own bytes; about as Redis 7.0 has it.
 BASELINE_BYTES = 900_000
@@ -55,9 +57,11 @@ class SimulatedServer:
         ttls_seconds: that each key's fill sets, of shape (keys,) or one for all; 0 is none.
         samples: ``maxmemory-samples``; ``EXACT_SAMPLES``: exact LRU.
         lru_clock_seconds: between two ticks of the clock by which keys are evicted.
+        beside_bytes: what a Redis holds beyond ``BASELINE_BYTES``, such as its clients' buffers;
+            then it also has hash tables, which take memory. ``None``: none of this.
 
     Attributes:
-        used_bytes: of keys, with their overhead.
+        used_bytes: of keys, with their overhead, and of what is beside them.
         hits, misses: since the start.
         weights: of each key, with its overhead.
     """
@@ -71,11 +75,13 @@ class SimulatedServer:
         ttls_seconds: npt.ArrayLike = 0.0,
         samples: int = EXACT_SAMPLES,
         lru_clock_seconds: float = 1.0,
+        beside_bytes: int | None = None,
     ) -> None:
         self.number = number
         self.sizes_bytes = sizes_bytes
         self.maxmemory_bytes = maxmemory
-        self.used_bytes = self.hits = self.misses = 0
+        self.used_bytes = beside_bytes or 0
+        self.hits = self.misses = 0
         self.weights: list[int] = (sizes_bytes.astype(np.int64) + OVERHEAD_BYTES).tolist()
         self._ttls: list[float] = np.broadcast_to(ttls_seconds, len(sizes_bytes)).tolist()
         self._has_ttls = bool(np.any(ttls_seconds))
@@ -85,6 +91,10 @@ class SimulatedServer:
             ExactLru() if samples >= EXACT_SAMPLES else SampledLru(samples, number)
         )
         self._expiries: dict[int, float] = {}
+        # With the keys that each has: all, and those with a TTL.
+        self._tables: list[tuple[HashTable, Sized]] = []
+        if beside_bytes is not None:
+            self._tables = [(HashTable(), self._held), (HashTable(), self._expiries)]
         self._due: list[tuple[float, int]] = []  # a heap: when, which; some are gone by then
         self._removed: list[tuple[int, int, Operation]] = []
 
@@ -99,6 +109,8 @@ class SimulatedServer:
         now = begin_seconds - step / 2
         missed = []
         lives = np.full(len(keys), np.inf)
+        for table, had in self._tables:
+            self.used_bytes += table.look(len(had))
         for place, key in enumerate(keys.tolist()):
             now += step
             if self._due and self._due[0][0] <= now:
@@ -108,8 +120,11 @@ class SimulatedServer:
                     lives[place] = self._expiries[key] - now
             else:
                 missed.append(place)
+                has_ttl = bool(self._has_ttls and self._ttls[key])
+                for table, had in self._tables[: 1 + has_ttl]:
+                    self.used_bytes += table.make_room(len(had), room - self.used_bytes)
                 self.used_bytes += weights[key]
-                if self._has_ttls and self._ttls[key]:
+                if has_ttl:
                     self._expiries[key] = now + self._ttls[key]
                     heapq.heappush(self._due, (self._expiries[key], key))
             held.touch(key, int(now / self._lru_clock_seconds))

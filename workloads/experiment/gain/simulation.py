@@ -74,9 +74,13 @@ MakeServer = Callable[[int, Requests, int], SimulatedServer]
 
 
 def redis_like(
-    number: int, requests: Requests, maxmemory: int, lru_clock_seconds: float = 1.0
+    number: int,
+    requests: Requests,
+    maxmemory: int,
+    lru_clock_seconds: float = 1.0,
+    beside_bytes: int | None = None,
 ) -> SimulatedServer:
-    """A server that evicts by as many samples as Redis does."""
+    """A server that evicts by as many samples as Redis does; see ``SimulatedServer``."""
     return SimulatedServer(
         number,
         requests.sizes_bytes,
@@ -84,6 +88,7 @@ def redis_like(
         ttls_seconds=requests.ttl_seconds,
         samples=REDIS_SAMPLES,
         lru_clock_seconds=lru_clock_seconds,
+        beside_bytes=beside_bytes,
     )
 
 

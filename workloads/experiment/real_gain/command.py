@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
@@ -113,10 +114,8 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
                 shutil.copy(folder / "sidecar.log", arguments.log)
         moves = moves_in(folder)
     say("and simulated")
-    weighed = [
-        replace(one, sizes_bytes=np.maximum(1, weights - OVERHEAD_BYTES).astype(np.uint32))
-        for one, weights in zip(requests, equal.key_weights, strict=True)
-    ]
+    weighed = _weighed(requests, [taken.weights for taken in equal.taken])
+    whole = _weighed(requests, [taken.whole_weights for taken in equal.taken])
     # In compressed time, the clocks of Redis and of an idle sidecar that looks whether memory is to
     # be handed over tick more rarely.
     steps_a_look = max(1, round(IDLE_SECONDS * STEPS_A_CYCLE / cycle_seconds))
@@ -124,8 +123,16 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
     simulated = _simulated(
         mix,
         {
-            "simulated": _Way(requests, arguments.seed),
-            ALIKE: _Way(weighed, arguments.seed, steps_a_look, tick_seconds),
+            "simulated": _Way(requests, requests, arguments.seed),
+            ALIKE: _Way(
+                weighed,
+                whole,
+                arguments.seed,
+                [taken.beside_bytes for taken in equal.taken],
+                [taken.beside_bytes for taken in spreds.taken],
+                steps_a_look,
+                tick_seconds,
+            ),
         },
     )
     alike = simulated[ALIKE]
@@ -145,17 +152,37 @@ def _run(mix: Mix, arguments: argparse.Namespace) -> dict[str, Run]:
     return runs
 
 
+def _weighed(
+    requests: Sequence[Requests], weights: Sequence[npt.NDArray[np.float64]]
+) -> list[Requests]:
+    return [
+        replace(one, sizes_bytes=np.maximum(1, of_keys - OVERHEAD_BYTES).astype(np.uint32))
+        for one, of_keys in zip(requests, weights, strict=True)
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """To simulate a mix; ``lru_clock_seconds`` of simulated time pass between two ticks."""
+    """To simulate a mix.
+
+    Attributes:
+        whole: the requests whose sizes have all that a server holds, for the best sizes that stay.
+        beside_bytes: of each server, see ``SimulatedServer``; empty: servers without hash tables.
+        adapted_beside_bytes: the same with SPREDS, whose clients take some as well.
+        lru_clock_seconds: of simulated time pass between two ticks.
+    """
 
     requests: Sequence[Requests]
+    whole: Sequence[Requests]
     seed: int
+    beside_bytes: Sequence[int] = ()
+    adapted_beside_bytes: Sequence[int] = ()
     steps_a_look: int = 1
     lru_clock_seconds: float = 1.0
 
     def make(self, number: int, requests: Requests, maxmemory: int) -> SimulatedServer:
-        return redis_like(number, requests, maxmemory, self.lru_clock_seconds)
+        beside_bytes = self.beside_bytes[number - 1] if self.beside_bytes else None
+        return redis_like(number, requests, maxmemory, self.lru_clock_seconds, beside_bytes)
 
 
 def _simulated(mix: Mix, ways: Mapping[str, _Way]) -> dict[str, Run]:
@@ -173,12 +200,13 @@ def _simulated(mix: Mix, ways: Mapping[str, _Way]) -> dict[str, Run]:
 
 def _spreds(mix: Mix, way: _Way) -> Outcome:
     division = SpredsDivision(1.0, way.seed, way.steps_a_look)
-    return simulate(mix, way.requests, division, None, way.make)
+    adapted = replace(way, beside_bytes=way.adapted_beside_bytes)
+    return simulate(mix, way.requests, division, None, adapted.make)
 
 
 def _fixed(mix: Mix, way: _Way) -> tuple[Outcome, Outcome]:
     """With equal shares, and with the best sizes that stay."""
-    best = Oracle(mix, way.requests).best_bytes()
+    best = Oracle(mix, way.whole).best_bytes()
     equal, static = (
         simulate(mix, way.requests, Division(), sizes, way.make) for sizes in (None, best)
     )
@@ -187,9 +215,9 @@ def _fixed(mix: Mix, way: _Way) -> tuple[Outcome, Outcome]:
 
 def _overheads(mix: Mix, requests: Sequence[Requests], equal: Played) -> str:
     rows = []
-    for server, one, weights in zip(mix.servers, requests, equal.key_weights, strict=True):
+    for server, one, taken in zip(mix.servers, requests, equal.taken, strict=True):
         asked = np.unique(np.concatenate(one.cycles))
         own = one.sizes_bytes[asked].mean()
-        rows.append([server.name, f"{own:.0f}", f"{weights[asked].mean() - own:.0f}"])
+        rows.append([server.name, f"{own:.0f}", f"{taken.whole_weights[asked].mean() - own:.0f}"])
     header = ["bytes of a key, mean", "own", f"in Redis beside (simulated: {OVERHEAD_BYTES})"]
     return text_table(header, rows)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import redis
 
 from workloads.embedded_sidecar import NodeServer, NodeSettings
+from workloads.experiment.gain.hash_table import BUCKET_BYTES
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
 from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.gain.simulation import Outcome
@@ -24,7 +25,10 @@ STEP_SECONDS = 0.02
 # Between two looks at the sizes.
 WATCH_STEPS = 3
 Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
-PIPELINE_COMMANDS = 1000
+# Few, so that the buffers of the questions hardly count as what a server holds beside its keys.
+PIPELINE_COMMANDS = 50
+# sizeof(dictEntry) and sizeof(robj), of Redis 7.0.
+_ENTRY_BYTES, _OBJECT_BYTES = 24, 16
 
 
 def node_settings(mix: Mix, cycle_seconds: float) -> NodeSettings:
@@ -42,19 +46,35 @@ def node_settings(mix: Mix, cycle_seconds: float) -> NodeSettings:
 
 
 @dataclass(frozen=True, eq=False)
+class MemoryTaken:
+    """What a server's memory goes to, in bytes.
+
+    Attributes:
+        weights: of each key by its number, shape (keys,), without its part of the hash tables.
+        beside_bytes: what the server holds without keys, beyond ``BASELINE_BYTES``.
+        whole_weights: of each key, same shape, with its part of all that the server holds beyond
+            ``BASELINE_BYTES``.
+    """
+
+    weights: npt.NDArray[np.float64]
+    beside_bytes: int
+    whole_weights: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Played:
     """What was measured.
 
     Attributes:
         most_bytes: greatest sum of ``maxmemory`` that was seen.
         late_seconds: by which the load was behind its schedule, at most.
-        key_weights: of each server, what each of its keys takes in it; bytes.
+        taken: of each server, what its memory went to.
     """
 
     outcome: Outcome
     most_bytes: int
     late_seconds: float
-    key_weights: list[npt.NDArray[np.float64]]
+    taken: list[MemoryTaken]
 
 
 def play(
@@ -71,7 +91,8 @@ def play(
     most_bytes, late_seconds = 0, 0.0
     with ExitStack() as stack:
         running = stack.enter_context(running_servers(equal_shares(names, mix.budget_bytes)))
-        stack.enter_context(adaptation(running))
+        adapted = stack.enter_context(ExitStack())
+        adapted.enter_context(adaptation(running))
         faster = cycle_seconds / mix.cycle_seconds
         clients = [
             stack.enter_context(
@@ -98,11 +119,12 @@ def play(
                 tally = client.tally.minus(earlier)
                 reads[cycle, place] = tally.requests
                 misses[cycle, place] = tally.requests - tally.hits
-        weights = [
-            key_weights(server.client, one.sizes_bytes)
+        adapted.close()  # it would set what the questions unset
+        taken = [
+            memory_taken(server.client, one.sizes_bytes)
             for server, one in zip(running.values(), requests, strict=True)
         ]
-    return Played(Outcome(mix, reads, misses, sizes), most_bytes, late_seconds, weights)
+    return Played(Outcome(mix, reads, misses, sizes), most_bytes, late_seconds, taken)
 
 
 def _request(
@@ -113,21 +135,41 @@ def _request(
     client.request(texts, sizes_bytes[keys].tolist(), [0.0] * len(keys))
 
 
-def key_weights(
-    client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.float64]:
-    """Bytes of each key; shape as ``sizes_bytes``, of key and value, by the key's number.
+def memory_taken(client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]) -> MemoryTaken:
+    """What the server's keys take, of which ``sizes_bytes`` are key and value. Empties the server.
 
-    What the server holds beside keys and beyond ``BASELINE_BYTES``, such as its hash table, is
-    shared out evenly. Keys that it does not hold weigh what others of their size do.
+    Keys that it does not hold weigh what others of their size do.
     """
-    counted = counted_bytes(client)  # before the questions, which take buffers
+    # For the buffers of the questions keys would be evicted, and each command that is new to the
+    # server would take a histogram of 24 KiB.
+    client.config_set("maxmemory", 0, "latency-tracking", "no")
+    counted, keys, buckets = _counted(client)
     usages = memory_usages(client, len(sizes_bytes))
-    known = usages[~np.isnan(usages)]
-    if not len(known):
-        return sizes_bytes.astype(np.float64)
-    beside = (counted - BASELINE_BYTES - float(known.sum())) / len(known)
-    return usages_by_size(usages, sizes_bytes) + np.float64(beside)
+    client.flushall()
+    beside, *_ = _counted(client)
+    by_size = usages_by_size(usages, sizes_bytes) if keys else sizes_bytes.astype(np.float64)
+    mean_usage = float(np.nanmean(usages)) if keys else 0.0
+    # MEMORY USAGE leaves out what a key takes where the TTLs are.
+    unknown = (counted - beside - buckets * BUCKET_BYTES) / max(1, keys) - mean_usage
+    spread = (counted - BASELINE_BYTES) / max(1, keys) - mean_usage
+    return MemoryTaken(by_size + unknown, beside - BASELINE_BYTES, by_size + spread)
+
+
+def _counted(client: redis.Redis) -> tuple[int, int, int]:
+    """Bytes as maxmemory counts, keys, and buckets of the hash tables, all of one time."""
+    pipeline = client.pipeline(transaction=True)
+    pipeline.info()
+    pipeline.memory_stats()
+    info, stats = pipeline.execute()
+    counted = int(info["used_memory"]) - int(info["mem_not_counted_for_evict"])
+    if "db0" not in info:
+        return counted, 0, 0
+    keys, with_ttl = info["db0"]["keys"], info["db0"]["expires"]
+    # src/object.c, getMemoryOverheadData: beside buckets it counts two headers of each key.
+    tables = stats["db.0"]
+    main = tables["overhead.hashtable.main"] - keys * (_ENTRY_BYTES + _OBJECT_BYTES)
+    expires = tables["overhead.hashtable.expires"] - with_ttl * _ENTRY_BYTES
+    return counted, keys, (main + expires) // BUCKET_BYTES
 
 
 def counted_bytes(client: redis.Redis) -> int:
