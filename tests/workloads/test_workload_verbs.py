@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from workloads.__main__ import VERBS, main
 from workloads.local_server import LocalServer
 from workloads.table import text_table
 
@@ -33,6 +34,14 @@ def test_help_names_every_verb_and_nonsense_is_refused():
     assert run("bench", "nothing").returncode == 2
     assert run("bench", "nothing").stdout == ""
     assert run("demo", "--help").returncode == 0
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_each_verb_has_its_help(verb, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*verb, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: python -m workloads {' '.join(verb)} " in capsys.readouterr().out
 
 
 def test_replay_reports_hits_and_access_time(tmp_path):

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--agree",
         action="store_true",
         help=f"run {', '.join(AGREE)}, and end with exit code 3 where the simulation's gain, late "
-        f"gain, or access time with equal shares is more than {100 * AGREE_RATIO:.0f} % off",
+        f"gain, or access time with equal shares is more than {100 * AGREE_RATIO:.0f} %% off",
     )
     parser.add_argument(
         "--cycle",
