@@ -52,6 +52,11 @@ def test_a_mix_is_played_for_real_and_simulated(tiny, tmp_path, capsys):
     printed = capsys.readouterr().out
     runs = json.loads(figures.read_text())["tiny"]
     assert list(runs) == ["real", "simulated", command.ALIKE]
+    rows = [line for line in printed.splitlines() if line.startswith("4 ")]
+    for row, (way, one) in zip(rows, runs.items(), strict=True):
+        sizes = "/".join(f"{size / (1 << 20):.1f}" for size in one["spreds_sizes_bytes"][3])
+        assert way in row
+        assert row.endswith(sizes)
     real, *_, alike = runs.values()
     # Nothing is evicted in the first cycle, so that misses are the keys asked for.
     assert real["equal_miss_ratios"][0] == pytest.approx(alike["equal_miss_ratios"][0], abs=0.01)

@@ -59,24 +59,19 @@ class Run:
 
 
 def by_cycle(mix: Mix, runs: Mapping[str, Run]) -> str:
-    """Access times and sizes of each cycle; of the first two runs."""
-    shown = list(runs.items())[:2]
+    """Access times and sizes of each cycle."""
+    rows = [
+        [
+            str(cycle + 1),
+            name,
+            *(milliseconds(part.cycles_seconds()[cycle]) for part in (one.equal, one.spreds)),
+            "/".join(f"{size / (1 << 20):.1f}" for size in one.spreds.sizes_bytes[cycle]),
+        ]
+        for cycle in range(mix.cycles)
+        for name, one in runs.items()
+    ]
     names = "/".join(server.name for server in mix.servers)
-    header = ["cycle"]
-    for name, _ in shown:
-        header += [f"equal, {name}", f"SPREDS, {name}"]
-    header += [f"MiB {name}: {names}" for name, _ in shown]
-    rows = []
-    for cycle in range(mix.cycles):
-        row = [str(cycle + 1)]
-        for _, one in shown:
-            row += [milliseconds(part.cycles_seconds()[cycle]) for part in (one.equal, one.spreds)]
-        for _, one in shown:
-            row.append(
-                "/".join(f"{size / (1 << 20):.1f}" for size in one.spreds.sizes_bytes[cycle])
-            )
-        rows.append(row)
-    return text_table(header, rows)
+    return text_table(["cycle", "", "equal", "SPREDS", f"MiB: {names}"], rows)
 
 
 def compared(runs: Mapping[str, Run]) -> str:
