@@ -164,3 +164,32 @@ def test_a_server_that_grew_and_shrank_holds_as_many_keys_as_a_real_one() -> Non
                 twin.read(step, 0.0, 2.0)
         # Redis evicts between scripts, and a question's first buffers come after the count of keys.
         assert len(twin) == pytest.approx(held[name], abs=150), name
+
+
+def test_as_many_dead_keys_stay_as_in_a_real_one() -> None:
+    """Redis' cron leaves about a tenth of the keys whose TTL has passed, and that is what counts
+    where many keys die in a second."""
+    reads_per_second, step_reads, ttl_seconds = 5000.0, 500, 4.0
+    sizes = np.full(60_000, 100, np.uint32)
+    keys = zipf_keys(len(sizes), 0.6, 60_000, np.random.default_rng(5)).astype(np.int64)
+    load = Load("test", keys, sizes.astype(np.int64), np.full(len(sizes), ttl_seconds))
+    held: list[int] = []
+    with FastServer({}, built("bin/redis-server-stock")) as server:
+        replay = Replay(server, load)
+        replay.send(0, len(keys), reads_per_second, lambda: held.append(server.client.dbsize()))
+        misses = server.client.info("stats")["keyspace_misses"]
+    at_once, by_cron = (
+        SimulatedServer(1, sizes, 64 * MIB, ttls_seconds=ttl_seconds, beside_bytes=beside)
+        for beside in (None, 0)
+    )
+    twins: dict[SimulatedServer, list[int]] = {at_once: [], by_cron: []}
+    for step, part in enumerate(np.array_split(keys, len(keys) // step_reads)):
+        for twin, counts in twins.items():
+            twin.read(part, step / 10, (step + 1) / 10)
+            counts.append(len(twin))
+    # From when the first keys have died twice.
+    late = slice(len(held) * 2 // 3, None)
+    real, lively, dying = (np.mean(counts[late]) for counts in (held, *twins.values()))
+    assert lively < 0.9 * real
+    assert dying == pytest.approx(real, rel=0.05)
+    assert by_cron.misses == pytest.approx(misses, rel=0.01)

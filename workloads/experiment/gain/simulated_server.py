@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.gain.eviction_order import EvictionOrder, ExactLru, SampledLru
+from workloads.experiment.gain.expiry_cycle import ExpiryCycle
 from workloads.experiment.gain.hash_table import HashTable
 
 # What an empty server holds, and what a key takes beside its own bytes; about as Redis 7.0 has it.
@@ -22,6 +23,8 @@ OVERHEAD_BYTES = 72
 REDIS_SAMPLES = 5
 EXACT_SAMPLES = 100
 BEFORE_READS = -1
+# Of Redis' cron, by the default ``hz``, between two ticks of its LRU clock.
+_CRONS_A_TICK = 10
 
 IntArray = npt.NDArray[np.int64]
 # Of one read, in this order: keys that expired, the read, its fill, and what is evicted for it.
@@ -37,7 +40,7 @@ class Served:
         hit: which of them.
         lives_seconds: what was left of a hit object's life; ``inf`` without a TTL.
         removed: keys that went, and how: before which read they expired (its place), or after which
-            they were evicted; ``BEFORE_READS`` by a smaller size, before the first one.
+            they were evicted; ``BEFORE_READS`` by a smaller size or the cron, before the first one.
         begin_seconds, end_seconds: when they were, evenly.
     """
 
@@ -58,7 +61,8 @@ class SimulatedServer:
         samples: ``maxmemory-samples``; ``EXACT_SAMPLES``: exact LRU.
         lru_clock_seconds: between two ticks of the clock by which keys are evicted.
         beside_bytes: what a Redis holds beyond ``BASELINE_BYTES``, such as its clients' buffers;
-            then it also has hash tables, which take memory. ``None``: none of this.
+            then it also has hash tables, which take memory, and removes a key whose TTL has passed
+            when its cron finds it or when it is asked for. ``None``: none of this.
 
     Attributes:
         used_bytes: of keys, with their overhead, and of what is beside them.
@@ -93,8 +97,11 @@ class SimulatedServer:
         self._expiries: dict[int, float] = {}
         # With the keys that each has: all, and those with a TTL.
         self._tables: list[tuple[HashTable, Sized]] = []
+        self._expiry_cycle: ExpiryCycle | None = None
+        self._next_cron_seconds = 0.0
         if beside_bytes is not None:
             self._tables = [(HashTable(), self._held), (HashTable(), self._expiries)]
+            self._expiry_cycle = ExpiryCycle(len(sizes_bytes), number)
         self._due: list[tuple[float, int]] = []  # a heap: when, which; some are gone by then
         self._removed: list[tuple[int, int, Operation]] = []
 
@@ -109,16 +116,17 @@ class SimulatedServer:
         now = begin_seconds - step / 2
         missed = []
         lives = np.full(len(keys), np.inf)
-        for table, had in self._tables:
-            self.used_bytes += table.look(len(had))
+        self._run_cron(begin_seconds)
         for place, key in enumerate(keys.tolist()):
             now += step
             if self._due and self._due[0][0] <= now:
                 self._expire(place, now)
-            if key in held:
-                if self._has_ttls and key in self._expiries:
+            if self._has_ttls and key in self._expiries:
+                if self._expiries[key] > now:
                     lives[place] = self._expiries[key] - now
-            else:
+                else:
+                    self._remove_dead(place, key)
+            if key not in held:
                 missed.append(place)
                 has_ttl = bool(self._has_ttls and self._ttls[key])
                 for table, had in self._tables[: 1 + has_ttl]:
@@ -126,7 +134,8 @@ class SimulatedServer:
                 self.used_bytes += weights[key]
                 if has_ttl:
                     self._expiries[key] = now + self._ttls[key]
-                    heapq.heappush(self._due, (self._expiries[key], key))
+                    if self._expiry_cycle is None:
+                        heapq.heappush(self._due, (self._expiries[key], key))
             held.touch(key, int(now / self._lru_clock_seconds))
             if self.used_bytes > room:
                 self._evict(place, room)
@@ -153,10 +162,22 @@ class SimulatedServer:
         while self._due and self._due[0][0] <= now:
             when, key = heapq.heappop(self._due)
             if self._expiries.get(key) == when:
-                del self._expiries[key]
-                self._held.remove(key)
-                self.used_bytes -= self.weights[key]
-                self._removed.append((place, key, Operation.EXPIRY))
+                self._remove_dead(place, key)
+
+    def _remove_dead(self, place: int, key: int) -> None:
+        del self._expiries[key]
+        self._held.remove(key)
+        self.used_bytes -= self.weights[key]
+        self._removed.append((place, key, Operation.EXPIRY))
+
+    def _run_cron(self, now: float) -> None:
+        """As often as it was due since the last read."""
+        for table, had in self._tables:
+            self.used_bytes += table.look(len(had))
+        while self._expiry_cycle is not None and self._next_cron_seconds <= now:
+            self._next_cron_seconds += self._lru_clock_seconds / _CRONS_A_TICK
+            for key in self._expiry_cycle.run(self._expiries, now):
+                self._remove_dead(BEFORE_READS, key)
 
     def reading(self, at_seconds: float) -> ServerReading:
         """What a sidecar would read of it; ``at_seconds`` is Unix time."""
