@@ -106,3 +106,10 @@ def test_no_key_is_evicted_for_the_questions():
     assert evicted > 0
     # Meanwhile the cron may make the load's buffers smaller, two of 16 KiB.
     assert taken.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)
+
+
+def test_keys_of_a_server_that_is_empty_weigh_what_they_are():
+    sizes = np.full(100, 110, np.uint32)
+    with LocalServer() as server:
+        taken = memory_taken(server.client, sizes)
+    assert taken.weights.tolist() == taken.whole_weights.tolist() == sizes.tolist()

@@ -138,7 +138,8 @@ def _request(
 def memory_taken(client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]) -> MemoryTaken:
     """What the server's keys take, of which ``sizes_bytes`` are key and value. Empties the server.
 
-    Keys that it does not hold weigh what others of their size do.
+    Keys that it does not hold weigh what others of their size do; where it holds none, their own
+    bytes.
     """
     # For the buffers of the questions keys would be evicted, and each command that is new to the
     # server would take a histogram of 24 KiB.
@@ -147,11 +148,14 @@ def memory_taken(client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]) -> Me
     usages = memory_usages(client, len(sizes_bytes))
     client.flushall()
     beside, *_ = _counted(client)
-    by_size = usages_by_size(usages, sizes_bytes) if keys else sizes_bytes.astype(np.float64)
-    mean_usage = float(np.nanmean(usages)) if keys else 0.0
+    known = usages[~np.isnan(usages)]
+    if not len(known):
+        own = sizes_bytes.astype(np.float64)
+        return MemoryTaken(own, beside - BASELINE_BYTES, own)
+    by_size, mean_usage = usages_by_size(usages, sizes_bytes), float(known.mean())
     # MEMORY USAGE leaves out what a key takes where the TTLs are.
-    unknown = (counted - beside - buckets * BUCKET_BYTES) / max(1, keys) - mean_usage
-    spread = (counted - BASELINE_BYTES) / max(1, keys) - mean_usage
+    unknown = (counted - beside - buckets * BUCKET_BYTES) / keys - mean_usage
+    spread = (counted - BASELINE_BYTES) / keys - mean_usage
     return MemoryTaken(by_size + unknown, beside - BASELINE_BYTES, by_size + spread)
 
 
