@@ -85,7 +85,7 @@ def test_what_keys_take_is_what_the_server_holds():
     with LocalServer() as server, LookAsideClient(server.url) as client:
         held = np.arange(0, 400, 2)
         client.request([b"%d" % key for key in held], sizes[held].tolist(), [0.0] * len(held))
-        counted = counted_bytes(server.client)
+        counted = counted_bytes(server.client.info("memory"))
         taken = memory_taken(server.client, sizes)
     table_bytes = 256 * BUCKET_BYTES
     of_keys = taken.weights[held].sum() + taken.beside_bytes + table_bytes

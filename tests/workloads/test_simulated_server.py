@@ -118,7 +118,7 @@ def play(case: Case) -> Played:
             now = tuple(stats[name] for name in names)
             counted.append(tuple(b - a for a, b in zip(before, now, strict=True)))
             before = now
-        counted_now = counted_bytes(server.client)
+        counted_now = counted_bytes(server.client.info("memory"))
         usages = memory_usages(server.client, len(case.sizes_bytes))
     baseline = counted_now - int(np.nansum(usages))
     return Played(sizes, counted, usages_by_size(usages, case.sizes_bytes), baseline)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -165,7 +166,7 @@ def _counted(client: redis.Redis) -> tuple[int, int, int]:
     pipeline.info()
     pipeline.memory_stats()
     info, stats = pipeline.execute()
-    counted = int(info["used_memory"]) - int(info["mem_not_counted_for_evict"])
+    counted = counted_bytes(info)
     if "db0" not in info:
         return counted, 0, 0
     keys, with_ttl = info["db0"]["keys"], info["db0"]["expires"]
@@ -176,9 +177,8 @@ def _counted(client: redis.Redis) -> tuple[int, int, int]:
     return counted, keys, (main + expires) // BUCKET_BYTES
 
 
-def counted_bytes(client: redis.Redis) -> int:
-    """What the server compares with its ``maxmemory``."""
-    memory = client.info("memory")
+def counted_bytes(memory: Mapping[str, Any]) -> int:
+    """What a server compares with its ``maxmemory``, of its ``INFO``."""
     return int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
 
 
