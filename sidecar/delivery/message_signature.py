@@ -31,7 +31,6 @@ from sidecar.delivery.signing_certificate import (
     signing_key,
     system_roots,
 )
-from sidecar.storage.emulator_guard import GuardedHandler, StrangerError
 from solver_lambda.documents.reader import shown
 
 log = logging.getLogger(__name__)
@@ -158,13 +157,16 @@ class SignatureCheck:
         handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
         if self._emulator_url:
             url = self._emulator_url.rstrip("/") + urlsplit(url).path
+            # Imported here: it needs boto3, which only a cloud needs.
+            from sidecar.storage.emulator_guard import GuardedHandler
+
             handlers.append(GuardedHandler(self._emulator_url))
         opener = urllib.request.build_opener(*handlers)
         try:
             # The address is Amazon's, whose TLS is checked, or the operator's emulator.
             with opener.open(url, timeout=FETCH_SECONDS) as answer:
                 body = answer.read(MAX_CERTIFICATE_BYTES + 1)
-        except (urllib.error.URLError, OSError, ValueError, StrangerError) as error:
+        except (urllib.error.URLError, OSError, ValueError) as error:
             raise CertificateUnavailableError(f"{url}: {error}") from error
         if len(body) > MAX_CERTIFICATE_BYTES:
             raise SignatureError("certificate", f"{url} is too large for a certificate")

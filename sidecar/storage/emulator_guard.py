@@ -40,7 +40,7 @@ def guard(client: Any, endpoint_url: str) -> None:
 
 
 class GuardedHandler(urllib.request.HTTPHandler):
-    """Opens addresses of an emulator likewise. Raises StrangerError."""
+    """Opens addresses of an emulator likewise. Raises URLError."""
 
     def __init__(self, endpoint_url: str) -> None:
         super().__init__()
@@ -55,7 +55,10 @@ class GuardedHandler(urllib.request.HTTPHandler):
 
         def connect_guarded() -> None:
             connect()
-            _checked(made.sock, self._believed)
+            try:
+                _checked(made.sock, self._believed)
+            except StrangerError as error:
+                raise OSError(error) from error
 
         made.connect = connect_guarded  # type: ignore[method-assign]
         return made
