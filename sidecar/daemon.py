@@ -231,8 +231,7 @@ class Sidecar:
                 self._controller.close()
                 self._actuator.stop()
                 self._manual_resizes.tell_gathered(all_of_them=True)
-                with self._store.update():
-                    pass  # whatever could not be written before
+                self._store.write_again()
                 log.info("stopped: %s", self.metrics.snapshot())
 
     def _take_samples(self) -> None:

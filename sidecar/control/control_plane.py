@@ -155,6 +155,9 @@ class ControlPlane:
             if abs(now_seconds - self._looked_at) < LOOK_SECONDS:
                 return
             self._looked_at = now_seconds
+            # A full disk may have room again.
+            for kept in (self._store, self.history, self._asked):
+                kept.write_again()
             if self.trouble is not None and time.monotonic() >= self._next_try_at:
                 self._take_over()
             readings = self._actuator.readings

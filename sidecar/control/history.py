@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,13 @@ class History:
         self._repeated[key] = self._add(entry)
         while len(self._repeated) > _MOST_REPEATED:
             del self._repeated[next(iter(self._repeated))]
+
+    def write_again(self) -> None:
+        """Try what could not be written."""
+        with self._lock:
+            if self._path is not None and self._unwritten:
+                with suppress(OSError):  # it was told when it began
+                    self._write_later(self._path)
 
     def page(self, limit: int, before: int) -> list[bytes]:
         """See ``Rooms.page``."""

@@ -28,6 +28,7 @@ class AskedObservations:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._unwritten: Observation | None = None
         last = self._load()
         self._asked: dict[int, Observation] = {last.cycle: last} if last is not None else {}
 
@@ -39,12 +40,20 @@ class AskedObservations:
         """One more; those of cycles that are not ``waiting`` for a plan are forgotten."""
         others = {cycle: one for cycle, one in self._asked.items() if cycle in waiting}
         self._asked = {**others, observation.cycle: observation}
-        if self._path is None:
+        self._unwritten = observation
+        self.write_again()
+
+    def write_again(self) -> None:
+        """Try what could not be written."""
+        if self._path is None or self._unwritten is None:
             return
         try:
-            write_whole(self._path, observation.dumps())
+            write_whole(self._path, self._unwritten.dumps())
         except OSError as error:
-            log.warning("the observation cannot be kept in %s: %s", self._path, error)
+            words = error.strerror or error
+            log.warning("the observation cannot be kept in %s: %s", self._path, words)
+        else:
+            self._unwritten = None
 
     def _load(self) -> Observation | None:
         if self._path is None or not self._path.exists():

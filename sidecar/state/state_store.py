@@ -60,15 +60,23 @@ class StateStore:
     def update(self) -> Iterator[SidecarState]:
         """A copy to change; it becomes the state, and goes on file, if the block ends well.
 
-        That it cannot be written is logged: then ``is_saved`` is false, and the next update tries
-        again.
+        That it cannot be written is logged: then ``is_saved`` is false, and the next update, or
+        ``write_again``, tries again.
         """
         with self._lock:
             state = copy.copy(self._state)
             yield state
             if state != self._state or not self.is_saved:
-                self._state = state
+                self._state, was_saved = state, self.is_saved
                 self.is_saved = self._path is None or _save(self._path, state)
+                if self.is_saved and not was_saved:
+                    log.info("state file %s is written again", self._path)
+
+    def write_again(self) -> None:
+        """Try what could not be written: it may say what was ordered while the disk was full."""
+        if not self.is_saved:
+            with self.update():
+                pass
 
 
 def load_state(path: Path) -> SidecarState:
@@ -119,7 +127,9 @@ def _save(path: Path, state: SidecarState) -> bool:
         make_own_folder(path.parent)
         write_whole(path, text)
     except (OSError, DocumentError) as error:
-        log.warning("state file %s cannot be written: %s", path, error)
+        # Without the file's name, of which a part is another one each time.
+        words = (isinstance(error, OSError) and error.strerror) or error
+        log.warning("state file %s cannot be written: %s", path, words)
         return False
     return True
 

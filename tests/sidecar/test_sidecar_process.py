@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
+from sidecar.control.history import read_history
 from sidecar.daemon import Sidecar
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import ObservedLatency
@@ -66,6 +67,33 @@ def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
         process.read_until("plan: cycle")
         process.end()
     assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
+
+
+def test_an_order_of_a_full_disk_is_on_file_soon_after_there_is_room(
+    write_node: WriteNode, servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_node(servers, budget="24mb")  # the next observation is an hour away
+    state, history = path.parent / "state.json", path.parent / "state.json.history"
+    with sidecar_process(path) as process:
+        wait_until(lambda: state.exists() and history.exists(), lambda: process.lines)
+        for file in (state, history):
+            file.unlink()
+            file.mkdir()
+        assert main(["pause", str(path)]) == 0
+        assert "it cannot be written to the state file" in capsys.readouterr().out
+        main(["status", str(path)])
+        assert "the state file cannot be written" in capsys.readouterr().out
+        for file in (state, history):
+            file.rmdir()
+        process.read_until("state.json is written again")
+        assert load_state(state).control.pause is not None
+        wait_until(
+            lambda: "order" in {entry["kind"] for entry in read_history(history)},
+            lambda: process.lines,
+        )
+        main(["status", str(path)])
+        assert "the state file cannot be written" not in capsys.readouterr().out
+        assert process.end() == 0
 
 
 @pytest.mark.parametrize("state_file", ['state_file = "state.json"', ""])

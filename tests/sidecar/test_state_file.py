@@ -295,11 +295,17 @@ def test_what_cannot_be_read_is_left_out(
     assert AskedObservations(path).get(1) is not None
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    asked = AskedObservations(tmp_path / "not-there" / "asked")
+def test_what_cannot_be_written_is_said_and_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "not-there" / "asked"
+    asked = AskedObservations(path)
     asked.keep(observation(1), ())
     assert "the observation cannot be kept" in caplog.text
     assert asked.get(1) is not None
+    path.parent.mkdir()
+    asked.write_again()
+    assert AskedObservations(path).get(1) is not None
 
 
 def test_without_a_state_file_nothing_is_on_file() -> None:
