@@ -262,6 +262,7 @@ def test_a_sampler_that_is_too_old_is_told_of_and_gets_nothing(
     assert any(remedy in what for what in found)
     told = {"name": "s0", "up": True, "keep_reason": None, "target_bytes": 1, **_reading_part(old)}
     budget = {"bytes": 1 << 30, "maxmemory_bytes": 0, "rss_budget_bytes": None}
+    budget["used_bytes"] = 0
     (problem,) = problems_of([told], budget, SidecarState(), "recommend", None, {}, lambda _: 0)
     assert problem.startswith("s0 is not sampled, for its sampler is older than this sidecar")
     assert remedy in problem
