@@ -3,6 +3,7 @@
     python -m infra.fleet FOLDER                        # of nodes with kind = "embedded"
     python -m infra.fleet 's3://spreds-*plans-*'        # of all cells of a stack
     python -m infra.fleet FOLDER s3://BUCKET --ask teams --month 2026-11 --markdown
+    python -m infra.fleet FOLDER --sql 'SELECT node, count(*) AS plans FROM counted GROUP BY node'
 
 Which nodes lack memory, what a GiB is worth on each, what was saved, which teams lost what, what
 should move between nodes, and which size each machine should have. All figures are what planners
@@ -27,8 +28,8 @@ from pathlib import Path
 from infra.closed_pipe import exit_code
 from infra.fleet.plan_sources import SourceError, find_sources
 from infra.fleet.plan_store import Loaded, PlanStore, StoreError
-from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, prepare
-from infra.fleet.report import as_json, as_markdown, as_text
+from infra.fleet.questions import QUESTIONS, Answer, Asked, answer, answer_to, prepare
+from infra.fleet.report import as_csv, as_json, as_markdown, as_text
 from solver_lambda.documents.units import format_size, parse_duration, parse_size
 
 DAY_SECONDS = 86_400
@@ -44,7 +45,12 @@ class NoPlansError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.ask and options.sql:
+        parser.error("--sql asks something else than --ask: give one of them")
+    if options.csv and len(options.ask or options.sql or QUESTIONS) != 1:
+        parser.error("--csv needs one --ask or --sql: each question has columns of its own")
     try:
         answers, loaded, ahead, told = _ask(options)
     except NoPlansError as error:
@@ -62,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"fleet: {told}", file=sys.stderr)
     if options.json:
         print(json.dumps(as_json(answers), indent=1, allow_nan=False))
+    elif options.csv:
+        print(as_csv(answers))
     else:
         print((as_markdown if options.markdown else as_text)(answers, options.rows))
     return 1 if loaded.refused or ahead else 0
@@ -103,7 +111,10 @@ def _ask(options: argparse.Namespace) -> tuple[list[Answer], Loaded, list[str], 
             raise NoPlansError(f"{where}: no plan there is of {_day(begin)[:7]}")
         step = format_size(options.step)
         chosen = [q.with_step(step) for q in QUESTIONS if not options.ask or q.name in options.ask]
-        answers = [answer(store, question) for question in chosen]
+        if options.sql:
+            answers = [answer_to(store, text) for text in options.sql]
+        else:
+            answers = [answer(store, question) for question in chosen]
         told = f"{loaded.plans:,} plans, {loaded.read:,} new documents"
         ahead = store.from_the_future(latest)
     period = f"{_day(begin)} to {_day(end)}"
@@ -119,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("source", nargs="+", help="a folder, s3://BUCKET, or a pattern of buckets")
     add("--ask", action="append", choices=[q.name for q in QUESTIONS], help="only this; again")
+    add("--sql", action="append", metavar="TEXT", help="ask this of the same tables instead; again")
     add("--month", type=_month, metavar="YYYY-MM", help="the period, in UTC")
     add("--days", type=_positive, default=31.0, help="or so many before the newest plan (31)")
     add("--step", type=_size, default=1 << 30, help="memory given or taken (1GiB)")
@@ -135,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-cache", action="store_true", help="read everything, keep nothing")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="all rows, in bytes and seconds")
+    form.add_argument("--csv", action="store_true", help="the same, of one question")
     form.add_argument("--markdown", action="store_true", help="for a page")
     return parser
 

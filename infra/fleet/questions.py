@@ -77,6 +77,12 @@ def prepare(store: PlanStore, asked: Asked) -> None:
             store.ask(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMP TABLE"))
 
 
+def answer_to(store: PlanStore, text: str) -> Answer:
+    """Of a statement of SQL that somebody wrote. Raises StoreError."""
+    columns, rows = store.ask(text)
+    return Answer(Question(text, text, "no rows"), columns, rows)
+
+
 def answer(store: PlanStore, question: Question) -> Answer:
     """Raises StoreError."""
     columns, rows = store.ask(question.file.read_text())

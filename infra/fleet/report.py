@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +17,27 @@ _PER_SECOND = ("waiting_saved", "gain", "loss")
 def as_json(answers: Sequence[Answer]) -> dict[str, list[dict[str, Any]]]:
     """Rows by question, by the names of the columns."""
     return {
-        found.question.name: [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        found.question.name: [
+            dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.rows
+        ]
         for found in answers
     }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: of a question of one's own it may be anything."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
+def as_csv(answers: Sequence[Answer]) -> str:
+    """All rows of the only answer, in bytes and seconds, under the names of the columns."""
+    (found,) = answers
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([found.columns, *found.rows])
+    return text.getvalue().rstrip("\n")
 
 
 def as_text(answers: Sequence[Answer], most_rows: int) -> str:
@@ -80,6 +101,8 @@ def _words(column: str, value: Any) -> str:
     if isinstance(value, str):
         # A folder's name may hold what moves a terminal's cursor.
         return value if value.isprintable() else ascii(value)[1:-1]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return str(value)
     if "bytes" in column:
         sign = "-" if value < 0 else "+" if column.startswith("change") and value else ""
         return f"{sign}{format_size(abs(int(value)))}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from moto import mock_aws
 
 from infra.fleet.__main__ import main
+from infra.fleet.plan_store import TABLES
 from tests.fleet import slow_twins
 from workloads.bench.fleet.made_plans import GIB, WINDOW_SECONDS, plans_of_node, write_plans
 
@@ -347,6 +352,43 @@ def test_where_no_transfer_gains_it_says_so(capsys, tmp_path) -> None:
     text = capsys.readouterr().out
     assert text.startswith("512 MiB from one node to another now, by their last plans\n")
     assert text.endswith("\n(none gains)\n")
+
+
+def test_a_question_of_ones_own(capsys, folders, plans) -> None:
+    counted = "SELECT node, count(*) AS plans FROM plans GROUP BY node ORDER BY node"
+    odd = "SELECT 'nan'::DOUBLE AS none, DATE '2026-11-27' AS day, 1 = 1 AS is_so"
+    answers = ask(capsys, *folders, "--sql", counted, "--sql", odd, "--days", "9999")
+    nodes = {(plan["source"], plan["node"], plan["cycle"]): plan["node"] for plan in plans}
+    right = Counter(nodes.values())
+    assert answers[counted] == [{"node": one, "plans": right[one]} for one in sorted(right)]
+    assert answers[odd] == [{"none": None, "day": "2026-11-27", "is_so": True}]
+    assert main([*map(str, folders), "--sql", odd, "--no-cache"]) == 0
+    assert "nan   2026-11-27  True" in capsys.readouterr().out
+    assert main([*map(str, folders), "--sql", "SELECT nothing FROM plans", "--no-cache"]) == 2
+    assert "fleet: DuckDB: Binder Error" in capsys.readouterr().err
+
+
+def test_csv_has_the_rows_of_one_question(capsys, folders) -> None:
+    answers = ask(capsys, *folders, "--ask", "nodes")
+    assert main([*map(str, folders), "--ask", "nodes", "--csv", "--no-cache"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert rows == [
+        {name: "" if value is None else str(value) for name, value in row.items()}
+        for row in answers["nodes"]
+    ]
+    for words in (["--csv"], ["--ask", "nodes", "--sql", "SELECT 1"]):
+        with pytest.raises(SystemExit):
+            main([*map(str, folders), *words])
+        assert "--sql" in capsys.readouterr().err
+
+
+def test_the_page_names_the_tables() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "operate" / "fleet.md").read_text()
+    views = re.findall(
+        r"CREATE OR REPLACE VIEW (\w+)", (root / "infra/fleet/views.sql").read_text()
+    )
+    assert {name for name in [*TABLES, *views] if f"`{name}`" not in page} == set()
 
 
 def test_words_for_people(capsys, folders) -> None:
