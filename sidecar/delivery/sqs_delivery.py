@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -15,7 +16,8 @@ log = logging.getLogger(__name__)
 LONG_POLL_SECONDS = 20  # the longest that SQS offers
 LONG_POLL_SHARE = 2 / 3
 LEAST_LATE_SECONDS = 10.0  # between looks for a late plan
-FIRST_PAUSE_SECONDS = 1.0
+LEAST_PAUSE_SECONDS = 1.0  # from question to question, should the queue not wait as it is asked to
+FIRST_PAUSE_SECONDS = 1.0  # after an error
 LAST_PAUSE_SECONDS = 60.0
 
 
@@ -78,8 +80,10 @@ class SqsDelivery:
 
     def _run(self) -> None:
         pause_seconds = FIRST_PAUSE_SECONDS
+        asked_at = -math.inf
         while True:
             self._expecting.wait(self._next_look_seconds)
+            self._stop.wait(max(0.0, asked_at + LEAST_PAUSE_SECONDS - time.monotonic()))
             # Cleared before anything is looked at, so that neither an expectation nor the end that
             # comes in the meantime is lost.
             self._expecting.clear()
@@ -88,6 +92,7 @@ class SqsDelivery:
             self._next_look_seconds = None
             if not self._is_draining and self._has_come():
                 continue  # the poll that was under way when it was expected has brought it
+            asked_at = time.monotonic()
             try:
                 if not self._poll():
                     self._is_draining = False

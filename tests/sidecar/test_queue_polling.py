@@ -101,6 +101,26 @@ def test_an_expectation_that_comes_while_it_polls_is_not_lost() -> None:
     assert queue.polls == 2
 
 
+def test_a_queue_that_answers_empty_at_once_is_not_asked_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sqs_delivery, "LEAST_PAUSE_SECONDS", 0.2)
+    queue, asked_at = EmptyQueue(), [time.monotonic()]
+    delivery = make(queue, expect_seconds=60.0)
+
+    def receive_message(**_: object) -> dict[str, Any]:
+        asked_at.append(time.monotonic())
+        return {}
+
+    queue.receive_message = receive_message  # type: ignore[method-assign]
+    delivery.start()
+    delivery.expect(plan_key(NODE, NEW))
+    wait_until(lambda: len(asked_at) > 4, lambda: asked_at)
+    delivery.close()
+    assert_ends(delivery)
+    assert asked_at[4] - asked_at[0] > 2.5 * 0.2  # four questions have three pauses
+
+
 class IdleEvent(threading.Event):
     """``idle`` is set when somebody begins to wait for it."""
 
