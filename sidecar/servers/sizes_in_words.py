@@ -26,7 +26,10 @@ def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) ->
 def limit_words(state: ServerState) -> str:
     """Its ``maxmemory``, for people."""
     size_bytes = state.maxmemory_bytes
-    return format_size(size_bytes) if size_bytes < math.inf else "no limit"
+    if size_bytes < math.inf:
+        return format_size(size_bytes)
+    # It may have any, if it hangs since before we came.
+    return "no limit" if state.reachable else "no known limit"
 
 
 def handed_over(size_bytes: float, target_bytes: int) -> str:

@@ -3,6 +3,7 @@ when the sidecar comes back, or observes, meanwhile."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,8 +74,9 @@ def _goes_on(servers: Servers, sidecar: Sidecar) -> None:
 
 @pytest.mark.parametrize("knows", [True, False], ids=["hung before", "hung while it was down"])
 def test_a_sidecar_that_comes_back_takes_nothing_from_the_others(
-    write_node: WriteNode, servers: Servers, knows: bool
+    write_node: WriteNode, servers: Servers, knows: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     path = _node(write_node, servers, NEVER)
     before = _others(servers, "grower")
     with sidecar_in_thread(path) as sidecar:
@@ -87,6 +89,7 @@ def test_a_sidecar_that_comes_back_takes_nothing_from_the_others(
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         assert _others(servers, "grower") == before
         assert sidecar._actuator.targets() == PLANNED
+        assert "grower no known limit (out of reach)" in caplog.text
         _goes_on(servers, sidecar)
 
 
