@@ -11,7 +11,7 @@ from threading import Event
 
 from sidecar.base.metrics import Metrics
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.samples.batch import Batch
+from sidecar.samples.batch import Batch, FormerSecretError
 from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
 from sidecar.samples.sampler_key import SamplerKey
@@ -114,7 +114,7 @@ class SampleIntake:
         return (joiner.give for joiner in self._joiners.values() if joiner.is_old)
 
     def _is_ours(self, receiver: SampleReceiver, instance: int, secret: bytes) -> bool:
-        """Whether it is the secret of a server whose process this is."""
+        """Whether it is the secret of a server whose process this is. Raises FormerSecretError."""
         if instance not in self.by_instance:
             self._metrics.batches_of_unknown_instance.inc()
             if self._may_learn:
@@ -122,12 +122,15 @@ class SampleIntake:
                 self._learn_instances(receiver)
         if self._whose(instance, secret) is not None:
             return True
-        for name in self.by_instance.get(instance, ()):
+        names = self.by_instance.get(instance, ())
+        if any(self._keys[name].expects_former for name in names or self._keys):
+            raise FormerSecretError
+        for name in names:
             if name not in self._told:
                 self._told.add(name)
                 log.warning(
-                    "server %s: a batch without its secret is dropped; just after a start it is "
-                    "one from before, later somebody may be forging samples",
+                    "server %s: a batch without its secret is dropped: somebody may be forging "
+                    "samples",
                     name,
                 )
         return False

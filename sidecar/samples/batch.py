@@ -38,6 +38,13 @@ class StrangerError(SampleError):
     """A message does not come from a sampler of ours, as far as it tells."""
 
 
+class FormerSecretError(StrangerError):
+    """It may come from one that has not been given the secret of this sidecar yet."""
+
+    def __init__(self) -> None:
+        super().__init__("secret", "may carry the secret of the sidecar before")
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """One batch of samples of one server.
@@ -135,8 +142,8 @@ _FIRST_OPERATION, _LAST_OPERATION = int(min(Operation)), int(max(Operation))
 def decode_batch(message: bytes, is_ours: Callable[[int, bytes], bool] | None = None) -> Batch:
     """One ZeroMQ message as a batch.
 
-    ``is_ours`` is asked first whether instance and secret belong together: of what comes from a
-    stranger nothing else is looked at.
+    ``is_ours`` is asked first whether instance and secret belong together, and may raise
+    FormerSecretError: of what comes from a stranger nothing else is looked at.
 
     Raises:
         StrangerError: nothing says that it comes from a sampler of ours: ``truncated``, ``magic``,

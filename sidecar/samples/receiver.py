@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterator
 
 from sidecar.base.metrics import Metrics
-from sidecar.samples.batch import Batch, SampleError, StrangerError, decode_batch
+from sidecar.samples.batch import Batch, FormerSecretError, SampleError, StrangerError, decode_batch
 from sidecar.samples.connection import Connection
 from sidecar.samples.connections import Connections
 from sidecar.samples.wire_format import SEQUENCES_OF_A_SAMPLER
@@ -101,6 +101,10 @@ class SampleReceiver:
         """``None``: it is none of ours, which was counted."""
         try:
             batch = decode_batch(message, is_ours)
+        except FormerSecretError as error:
+            self.metrics.batches_malformed.labels(error.reason).inc()
+            self._connections.replace(connection)  # it connects anew
+            return None
         except StrangerError as error:
             self.metrics.batches_malformed.labels(error.reason).inc()
             self._connections.end(connection, error.reason, f"sends what {error}")

@@ -10,6 +10,8 @@ from sidecar.samples.wire_format import SECRET_BYTES
 
 # Samplers send what they have once a second at least.
 _ON_THEIR_WAY_SECONDS = 3.0
+# A server that is busy gets our secret when it answers.
+_FORMER_SECONDS = 60.0
 
 
 class SamplerKey:
@@ -27,13 +29,20 @@ class SamplerKey:
         self._given: tuple[int, int] | None = None
         self._given_at_seconds = 0.0
         self._shown_at_seconds = time.monotonic()
+        self._was_shown = False
 
     def opens(self, shown: bytes) -> bool:
         """Whether this is the secret, in a time that tells nothing of it."""
         is_it = hmac.compare_digest(shown, self.secret)
         if is_it:
             self._shown_at_seconds = time.monotonic()
+            self._was_shown = True
         return is_it
+
+    @property
+    def expects_former(self) -> bool:
+        """Whether its sampler may still show the secret of the sidecar before."""
+        return not self._was_shown and self.silent_seconds < _FORMER_SECONDS
 
     def give(self, threshold: int, modulus: int) -> None:
         """Its sampler is given these, with the secret."""

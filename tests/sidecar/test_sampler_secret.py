@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -59,9 +60,9 @@ def taken(sidecar: Sidecar, server: LocalServer | None = None) -> int:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_server_that_samples_already_gets_the_secret_of_this_sidecar(
-    way: str, start_server: StartServer, write_node: WriteNode
+    way: str, start_server: StartServer, write_node: WriteNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The one before it was killed."""
+    """The one before it was killed. What its sampler still sends of then is no forgery."""
     server, knob = started(way, start_server)
     node = write_node({"s0": server.url})
     sampling = load_config(node).sampling
@@ -71,6 +72,55 @@ def test_a_server_that_samples_already_gets_the_secret_of_this_sidecar(
     )  # fmt: skip
     with sidecar_in_thread(node) as sidecar:
         wait_for(lambda: taken(sidecar, server) > 100, sidecar)
+    assert not [line for line in caplog.messages if "secret" in line]
+
+
+def test_the_secret_of_before_is_no_forgery_until_the_new_one_was_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of a server that is busy when the sidecar comes back. Later somebody is named."""
+    key, metrics, sampler = SamplerKey(), Metrics(), ServerMonitor("a")
+    run_ids: dict[str, str] = {}  # it has not answered yet
+    intake = SampleIntake({"a": sampler}, lambda: run_ids, {"a": key}, metrics)
+    endpoint = f"ipc://{tmp_path}/samples"
+
+    def send(secret: bytes, counted: Callable[[], int]) -> None:
+        before = counted()
+        with zmq.Context() as context, context.socket(zmq.PUSH) as pushing:
+            pushing.connect(endpoint)
+            made = SampledServer(instance=7, secret=secret)
+            pushing.send(next(made.batches(number_hashes(np.arange(5), 0), 1)))
+
+            def has_come() -> bool:
+                intake.take_now(receiver, Event())
+                return counted() > before
+
+            wait_until(has_come, metrics.snapshot)
+
+    def refused() -> int:
+        return metrics.value("batches_malformed", reason="secret")
+
+    with bind_endpoint(endpoint, metrics) as receiver:
+        send(bytes(16), refused)
+        run_ids["a"] = "0" * 15 + "7" + "0" * 24
+        send(bytes(16), refused)
+        assert caplog.messages == []
+        send(key.secret, lambda: metrics.value("samples"))
+        send(bytes(16), refused)
+    of_server, of_process = sorted(caplog.messages, reverse=True)
+    assert of_server.startswith("server a: a batch without its secret is dropped")
+    assert "sends what does not carry the secret of a server of this node" in of_process
+
+
+def test_the_secret_of_before_is_expected_for_a_minute_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    key = SamplerKey()
+    assert key.expects_former
+    now += 61
+    assert not key.expects_former
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -139,10 +189,12 @@ def test_what_is_forged_is_counted_and_not_taken(
     node = write_node({f"s{place}": server.url for place, server in enumerate(servers)})
     with sidecar_in_thread(node) as sidecar:
         wait_for(lambda: len(sidecar._samples.by_instance) == 2, sidecar)
+        keys = sidecar._sampler_keys
+        wait_for(lambda: not any(key.expects_former for key in keys.values()), sidecar)
         (instance,) = [
             one for one, names in sidecar._samples.by_instance.items() if names == ["s0"]
         ]
-        other = sidecar._sampler_keys["s1"].secret
+        other = keys["s1"].secret
         for secret in (bytes(16), other):
             with zmq.Context() as context, context.socket(zmq.PUSH) as pushing:
                 pushing.set(zmq.LINGER, 0)
