@@ -21,12 +21,13 @@ def initial_sizes(
 
     A server keeps the size it has (``known_bytes``), within its bounds; one that is unlimited (0)
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
-    above its minimum is scaled down by one factor; above ``used_bytes``, if all that is used fits:
-    then nobody loses a key. The servers in ``fixed`` (those that do not
-    evict, and would refuse writes, or that refuse another size) keep what they have. Nobody gets
-    less than its ``least_bytes``, below which it would refuse writes, while the budget allows that;
-    where it does not, these give way in proportion. Nor does anybody's ``least_bytes`` take another
-    one's size below half of an equal share: most of it is what clients make.
+    above its minimum is scaled down by one factor. Where all ``used_bytes`` fit, nobody loses a
+    key: each has what it uses, also one that is unlimited, and what is above that is scaled. The
+    servers in ``fixed`` (those that do not evict, and would refuse writes, or that refuse another
+    size) keep what they have. Nobody gets less than its ``least_bytes``, below which it would
+    refuse writes, while the budget allows that; where it does not, these give way in proportion.
+    Nor does anybody's ``least_bytes`` take another one's size below half of an equal share: most of
+    it is what clients make.
 
     Raises:
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
@@ -48,15 +49,35 @@ def initial_sizes(
         minima[name] = server.minimum_bytes
         floors[name] = max(server.minimum_bytes, (least_bytes or {}).get(name, 0))
         sizes[name] = max(size_bytes or share_bytes, floors[name])
-    if sum(sizes.values()) <= budget_bytes:
-        return sizes
+    _check_minima(minima, fixed, budget_bytes)
+    unlimited = [one for one in servers if one.name not in fixed and not known_bytes.get(one.name)]
+    used = _used(unlimited, sizes, floors, used_bytes or {}, budget_bytes)
+    return _fitted(minima, floors, sizes, used, budget_bytes)
+
+
+def _used(
+    unlimited: Sequence[ServerConfig],
+    sizes: Mapping[str, int],
+    floors: Mapping[str, int],
+    used_bytes: Mapping[str, int],
+    budget_bytes: int,
+) -> dict[str, int]:
+    """What each uses of its size, as far as that is known; of those without one, all."""
+    most = dict(sizes) | {one.name: one.maximum_bytes or budget_bytes for one in unlimited}
+    return {
+        name: max(floors[name], min(most[name], used_bytes.get(name, size)))
+        for name, size in sizes.items()
+    }
+
+
+def _check_minima(minima: Mapping[str, int], fixed: Collection[str], budget_bytes: int) -> None:
+    """Raises DocumentError."""
     if sum(minima.values()) > budget_bytes:
         need = format_size(sum(minima.values()))
         raise DocumentError(
             f"servers that keep their size ({', '.join(sorted(fixed))}) and the others' minima "
             f"need {need}, more than memory.budget, {format_size(budget_bytes)}"
         )
-    return _fitted(minima, floors, sizes, budget_bytes, used_bytes or {})
 
 
 def sizes_to_begin_with(
@@ -101,14 +122,17 @@ def _fitted(
     minima: Mapping[str, int],
     floors: Mapping[str, int],
     sizes: Mapping[str, int],
+    used: Mapping[str, int],
     budget_bytes: int,
-    used_bytes: Mapping[str, int],
 ) -> dict[str, int]:
     """The sizes scaled into the budget: none below what it uses, if that fits, or else below its
     floor as far as these fit."""
-    used = {n: max(floors[n], min(size, used_bytes.get(n, size))) for n, size in sizes.items()}
     if sum(used.values()) <= budget_bytes:
-        return _scaled(used, sizes, budget_bytes - sum(used.values()))
+        wanted = {name: max(size, used[name]) for name, size in sizes.items()}
+        fits = sum(wanted.values()) <= budget_bytes
+        return wanted if fits else _scaled(used, wanted, budget_bytes - sum(used.values()))
+    if sum(sizes.values()) <= budget_bytes:
+        return dict(sizes)
     half_bytes = budget_bytes // len(sizes) // 2
     kept = {name: max(least, min(sizes[name], half_bytes)) for name, least in minima.items()}
     if sum(kept.values()) <= budget_bytes and any(floors[name] > kept[name] for name in kept):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import HEADROOM_BYTES, least_maxmemory_bytes
+from sidecar.servers.unevictable import least_maxmemory_bytes
 
 
 def can_shrink(
@@ -54,12 +54,12 @@ def least_size_bytes(
 
 
 def _least_bytes(reading: ServerReading, stays_bytes: int, primary_bytes: int | None) -> int:
-    """A replica's need ends where its primary's memory does: with headroom each failover would make
-    both of them larger, and what it holds for a moment, as a transaction that comes in, passes."""
+    """A replica's headroom ends where its primary's memory does: otherwise each failover would make
+    both of them larger. Which its primary is, any server may say: so it keeps what it holds."""
     least_bytes = least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)
     if primary_bytes is None:
         return least_bytes
-    return min(least_bytes, max(primary_bytes, min(stays_bytes, primary_bytes + HEADROOM_BYTES)))
+    return min(least_bytes, max(stays_bytes, primary_bytes))
 
 
 def _is_lent(reading: ServerReading, name: str, own_bytes: Mapping[str, int]) -> bool:

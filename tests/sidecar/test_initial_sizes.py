@@ -47,12 +47,11 @@ def test_nobody_loses_a_key_where_all_that_is_used_fits(
     uses = {server.name: one for server, one in zip(servers, used, strict=False)}
     sizes = initial_sizes(servers, known, (), BUDGET, {}, uses)
     assert sum(sizes.values()) <= BUDGET
-    share = BUDGET // len(servers)
     keeps = {
         server.name: max(
             server.minimum_bytes,
             min(
-                known.get(server.name) or share,
+                known.get(server.name) or BUDGET,
                 uses[server.name],
                 server.maximum_bytes or 2 * BUDGET,
             ),
@@ -61,6 +60,20 @@ def test_nobody_loses_a_key_where_all_that_is_used_fits(
     }
     if sum(keeps.values()) <= BUDGET:
         assert all(sizes[name] >= keeps[name] for name in keeps)
+
+
+def test_who_has_no_limit_keeps_what_it_uses_where_that_fits() -> None:
+    known = {"s0": 0, "s1": 33 * MB, "s2": 33 * MB}
+    uses = {"s0": 60 * MB, "s1": 2 * MB, "s2": 2 * MB}
+    sizes = initial_sizes(_servers(3), known, (), BUDGET, {}, uses)
+    assert sizes["s0"] >= 60 * MB
+    assert sum(sizes.values()) <= BUDGET
+    # Where it does not fit, nobody loses memory for it.
+    assert initial_sizes(_servers(3), known, (), BUDGET, {}, uses | {"s0": 99 * MB}) == {
+        "s0": BUDGET // 3,
+        "s1": 33 * MB,
+        "s2": 33 * MB,
+    }
 
 
 def test_two_slips_by_hand_cost_a_full_server_nothing() -> None:
