@@ -24,6 +24,7 @@ from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import BudgetKeeper
+from sidecar.servers.known_listeners import with_stored
 from sidecar.servers.manual_resizes import ManualResizes
 from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.background_settings import BackgroundSettings
@@ -100,7 +101,7 @@ class Sidecar:
 
     def _make_actuator(self) -> Actuator:
         config = self.config
-        servers = [RedisServer(server) for server in config.servers]
+        servers = [RedisServer(with_stored(server, self._store)) for server in config.servers]
         self._sampler_keys = {server.name: server.sampler_key for server in servers}
         self._manual_resizes = ManualResizes(
             self._store,

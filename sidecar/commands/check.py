@@ -11,6 +11,7 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
+from sidecar.commands.running import with_known_listeners
 from sidecar.config.effective_file import effective_lines
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig, load_config
@@ -58,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
 def _connect(config: SidecarConfig, as_json: bool) -> int:
     from sidecar.preflight.preflight import preflight
 
-    findings = preflight(config)
+    findings = preflight(with_known_listeners(config))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

@@ -18,6 +18,7 @@ from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
+from sidecar.commands.running import with_known_listeners
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import LocalServer, believed_users, local_servers
@@ -56,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     _check_new("--init", options.init)
     _check_new("--html", options.html)
     access = _access(options)
-    file = load_config(options.config) if options.config else None
+    file = with_known_listeners(load_config(options.config)) if options.config else None
     config = _config(options, file, access)
     if config is None:
         print("spreds: no Redis or Valkey server was found here: name its address", file=sys.stderr)

@@ -106,6 +106,18 @@ def check_whose_files(config: SidecarConfig) -> None:
         )
 
 
+def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
+    """The same, with those who the sidecar knows to listen at the servers' addresses, as far as we
+    may read that. Raises DocumentError."""
+    from sidecar.servers.known_listeners import with_known
+    from sidecar.state.state_store import load_state
+
+    check_whose_files(config)
+    if config.state_file is None or not os.access(config.state_file, os.R_OK):
+        return config
+    return with_known(config, load_state(config.state_file))
+
+
 def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
     """All entries of the history's file; the last ones, from the running sidecar, for who may speak
     to it and not read its files. Raises DocumentError, OSError."""

@@ -19,6 +19,7 @@ from sidecar.config.fields import (
     secret_key,
     size,
 )
+from sidecar.config.listeners import KnownListeners
 from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
@@ -50,6 +51,7 @@ class ServerConfig:
         password_from: the key that told the password, with what it names.
         password_path: the file that it was read from, and is read from again where it is refused.
         source: the file that has all this, for messages.
+        listeners: users that are known to listen at the address; of no file.
     """
 
     name: str
@@ -67,6 +69,7 @@ class ServerConfig:
     source: str = ""
     tls: TlsConfig | None = None
     cache: bool = False
+    listeners: KnownListeners | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.known_listeners import forget_listeners
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
@@ -201,6 +202,8 @@ class OrderHandler:
     def _resume(self, order: Order) -> str:
         control = self._control
         if order.server is not None:
+            if order.server in self._actuator.errors() and self._believes_anew(order.server):
+                return f"whoever listens at {order.server}'s address now is believed"
             waits, held = dict(control.server_waits), dict(control.held)
             if not (held.pop(order.server, None) or waits.pop(order.server, None)):
                 raise OrderRefusedError(
@@ -225,6 +228,10 @@ class OrderHandler:
             take = "takes" if len(kept) == 1 else "take"
             ended.append(f"{', '.join(kept)} {take} part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
+
+    def _believes_anew(self, name: str) -> bool:
+        urls = (server.url for server in self.config.servers if server.name == name)
+        return any(forget_listeners(self._store, url) for url in urls)
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()

@@ -16,6 +16,7 @@ from typing import Any
 
 import redis
 
+from sidecar.config.listeners import KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
     is_of_this_machine,
@@ -28,11 +29,15 @@ from solver_lambda.http.message import user_of
 _CREDENTIALS = Struct("iII")
 
 
-def guard(connection: Any, believed: Collection[int] | None = None) -> None:
+def guard(
+    connection: Any,
+    believed: Collection[int] | None = None,
+    known: KnownListeners | None = None,
+) -> None:
     """Has each of its sockets checked before anything is sent, but with TLS, which proves who
     answers; and nothing is told of the library. ``believed``: users who alone may listen there;
-    ``None``: those who do when it first connects, root and we. Whoever takes the address of a
-    server that is down is asked for nothing: he may say that he has all memory.
+    ``None``: root, we, and those that are ``known``, or are found there first. Whoever takes the
+    address of a server that is down is asked for nothing: he may say that he has all memory.
 
     Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no right
     to that, and without it the server's ACL LOG would fill with refusals.
@@ -44,7 +49,7 @@ def guard(connection: Any, believed: Collection[int] | None = None) -> None:
     if is_tls:
         return
     connect = connection._connect
-    listeners = _Listeners(believed)
+    listeners = _Listeners(believed, known)
     if is_tcp:
         connection._connect = lambda: _checked(
             connect(),
@@ -62,23 +67,31 @@ def guard(connection: Any, believed: Collection[int] | None = None) -> None:
 class _Listeners:
     """Users who may listen at a server's address."""
 
-    def __init__(self, believed: Collection[int] | None) -> None:
-        self._believed = believed
-        self._is_given = believed is not None
+    def __init__(self, believed: Collection[int] | None, known: KnownListeners | None) -> None:
+        self._believed, self._known = believed, known
+        self._found: Collection[int] | None = None
 
     def check(self, users: Collection[int], place: str) -> None:
         """Raises OSError where others do."""
-        if self._believed is None:
-            # Where users cannot be told apart, nothing can be learnt.
-            if users and nobody_in_particular() not in users:
-                self._believed = {0, os.geteuid(), *users}
-            return
-        if others := set(users) - set(self._believed):
+        believed, words = self._believed, ""
+        if believed is None:
+            found = self._found if self._known is None else self._known.users
+            if found is None:
+                self._learn(users)
+                return
+            believed = {0, os.geteuid(), *found}
+            words = ", as he has not listened there before: if he is the server's, say so by "
+            words += "'spreds resume FILE SERVER'"
+        if others := set(users) - set(believed):
             who = " and ".join(user_of(one) for one in sorted(others))
-            words = f"{who} listens at {place} now, and nothing was sent"
-            if not self._is_given:
-                words += ": he did not when the sidecar began; if he is the server's, restart it"
-            raise OSError(words)
+            raise OSError(f"{who} listens at {place} now, and nothing was sent{words}")
+
+    def _learn(self, users: Collection[int]) -> None:
+        """Where users cannot be told apart, nothing can be learnt."""
+        if users and nobody_in_particular() not in users:
+            self._found = users
+            if self._known is not None:
+                self._known.learn(users)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:

@@ -94,7 +94,7 @@ class RedisServer:
             # Of each client redis-py would make a table; that list is only searched.
             self._client.response_callbacks.pop("CLIENT LIST")
             self._connection: Any = self._client.connection_pool.make_connection()
-            guard(self._connection, self.believed)
+            guard(self._connection, self.believed, config.listeners)
             self._replies = BoundedReplies(self._connection)
         except (ValueError, TypeError) as error:
             raise DocumentError(

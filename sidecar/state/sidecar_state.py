@@ -102,6 +102,7 @@ class SidecarState:
         last_changes: by server.
         taking_commands: of servers that are no caches, by which clients took work from them.
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
+        listeners: users that were first seen to listen, by a server's address.
     """
 
     last_cycle: int = 0
@@ -120,6 +121,7 @@ class SidecarState:
     last_changes: dict[str, SizeChange] = field(default_factory=dict)
     gain: GainSinceInstallation | None = None
     taking_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    listeners: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -185,6 +187,7 @@ class SidecarState:
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
             taking_commands=_taking_commands(fields.table("taking_commands", {})),
+            listeners=_listeners(fields.table("listeners", {})),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
@@ -245,6 +248,16 @@ def _taking_commands(fields: Fields) -> dict[str, tuple[str, ...]]:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise fields.refuse(name, f"must be a list of commands, not {shown(words)}")
         found[name] = tuple(words)
+    return found
+
+
+def _listeners(fields: Fields) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for url in fields.names():
+        users = fields.value(url)
+        if not isinstance(users, list) or not all(type(user) is int for user in users):
+            raise fields.refuse(url, f"must be a list of users' numbers, not {shown(users)}")
+        found[url] = tuple(users)
     return found
 
 

@@ -279,7 +279,9 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
     first.stop()
     server.close()
     with _strangers(port, "127.0.0.1") as listening:
-        words = r"nobody \(uid 65534\) listens at .* now, and nothing was sent: he did not when"
+        words = (
+            r"nobody \(uid 65534\) listens at .* now, and nothing was sent, as he has not listened"
+        )
         with pytest.raises(ServerDownError, match=words):
             server.read()
         with listening.accept()[0] as connected:

@@ -1,0 +1,16 @@
+"""What a server's configuration knows of who listens at its address."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+
+class KnownListeners(Protocol):
+    """Users that are known to listen at an address; ``None``: nobody has been seen there."""
+
+    @property
+    def users(self) -> Collection[int] | None: ...
+
+    def learn(self, users: Collection[int]) -> None:
+        """These were found there first."""
