@@ -16,8 +16,9 @@ _TIME_WAIT, _LISTENS = "06", "0A"
 _OPEN = ("01", "03", "08")  # established, not quite yet, ended by us: so may be what nobody accepts
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
 _UNSEEN_SECONDS = 0.2
-# Between two looks, more and more: a table may be long, and who is stopped accepts nothing.
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.2
+# Between two looks, more and more: most accept at once, but who is stopped accepts nothing, and a
+# table may be long.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.2
 
 PROC = Path("/proc")
 Host = IPv4Address | IPv6Address
@@ -114,7 +115,7 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         if waits and now - began >= wait_seconds:
             raise TimeoutError("nobody has accepted our connection, and nothing was sent")
         time.sleep(min(pause_seconds, max(0.0, began + wait_seconds - now) or pause_seconds))
-        pause_seconds = min(1.5 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+        pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
 
 def is_loopback(host: Host) -> bool:

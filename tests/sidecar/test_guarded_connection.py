@@ -290,6 +290,24 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
     assert server.read().run_id != run_id
 
 
+def test_a_server_that_accepts_a_moment_later_is_not_waited_for_much_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept_seconds: list[float] = []
+    with ExitStack() as held:
+        listening = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+        connected = held.enter_context(socket.create_connection(listening.getsockname()))
+
+        def sleep(seconds: float) -> None:
+            slept_seconds.append(seconds)
+            held.enter_context(listening.accept()[0])
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        assert len(accepted_ends(connected, 1.0)) == 1
+    assert len(slept_seconds) == 1
+    assert slept_seconds[0] <= 0.001
+
+
 def test_a_server_that_accepts_nobody_is_not_looked_at_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
