@@ -15,6 +15,7 @@ from sidecar.servers.memory_figures import LATENCY_HISTOGRAM_BYTES
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import MOST_BYTES
+from solver_lambda.documents.units import format_size
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
@@ -271,5 +272,6 @@ def test_a_size_beyond_what_info_can_say_is_read_as_more_than_any_memory(
     asked = RedisServer(ServerConfig("s", server.url))
     for number in (2**63 - 1, 2**63, 2**64 - 1):
         server.client.config_set("maxmemory", number)
-        assert asked.read().maxmemory_bytes == MOST_BYTES
+        read_bytes = asked.read().maxmemory_bytes
+        assert (read_bytes, format_size(read_bytes)) == (MOST_BYTES, "2 EiB or more")
     asked.close()

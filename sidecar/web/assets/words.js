@@ -30,6 +30,7 @@ function trimmed(number, digits) {
 
 function size(bytes) {
   if (bytes === null || bytes === undefined) return "unknown";
+  if (bytes >= 2 ** 61) return "2 EiB or more";
   for (const [unit, scale] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
     if (Math.abs(bytes) >= scale) return `${trimmed(bytes / scale, bytes / scale < 10 ? 2 : 1)} ${unit}`;
   }
