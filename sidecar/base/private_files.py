@@ -103,7 +103,7 @@ def whose_alone(folder: Path) -> int | None:
     there may be others, as below a folder in which everybody may make some."""
     try:
         user = folder.stat().st_uid
-        shared = any(one.stat().st_mode & stat.S_IWOTH for one in folder.resolve().parents)
+        shared = any(_who_else(one, user) for one in folder.resolve().parents)
     except OSError:
         return None
     return None if shared or who_else_may_write(folder, user) else user

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from ipaddress import ip_address
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
@@ -96,8 +97,9 @@ def shown_url(url: str) -> str:
     if not slashes:
         scheme, rest = "", url
     rest, mark, _ = rest.replace("#", "?", 1).partition("?")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}{mark and '?...'}"
+    # Also where it is written otherwise, or stands where it makes no sense.
+    rest = re.split("@|%40", rest)[-1]
+    return f"{scheme}{slashes}{rest}{mark and '?...'}"
 
 
 def place_of(url: str) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import sidecar
 from sidecar.cli import main
+from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.fields import lasting_secret_path, secret_path
 from sidecar.config.node import SidecarConfig, load_config, read_config
@@ -622,3 +623,17 @@ def test_a_password_in_a_wrong_address_is_not_shown(
     captured = capsys.readouterr()
     assert "server[sessions].url" in captured.err
     assert "SECRETpw" not in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "//u:SECRETpw@s/",
+        "https://u:SECRETpw%40s/",
+        "u:SECRETpw@s",
+        "https:///SECRETpw@s?x=SECRETpw",
+    ],
+)
+def test_what_may_be_a_secret_of_an_address_is_not_shown(address: str) -> None:
+    assert "SECRETpw" not in shown_url(address)
+    assert shown_url(address).rstrip("?.").endswith(("s/", "s"))

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -402,3 +403,17 @@ def test_only_the_user_whose_alone_a_folder_is_can_be_told_from_others(sticky: P
     # Whoever came first could have made it.
     assert whose_alone(sticky / "own") is None
     assert whose_alone(sticky / "nothing") is None
+
+
+@as_root
+def test_a_folder_that_a_group_may_make_is_nobodys_alone() -> None:
+    """The sticky bit keeps him from exchanging it, not from being first."""
+    with TemporaryDirectory(dir="/run") as name:
+        shared, own = Path(name), Path(name) / "own"
+        own.mkdir(mode=0o700)
+        os.chown(own, NOBODY, NOBODY)
+        shared.chmod(0o755)
+        assert whose_alone(own) == NOBODY
+        os.chown(shared, 0, 4711)
+        shared.chmod(0o1775)
+        assert whose_alone(own) is None
