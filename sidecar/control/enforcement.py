@@ -19,6 +19,7 @@ from sidecar.servers.budget_fit import (
 )
 from sidecar.servers.first_cut import check_first_cut
 from sidecar.servers.initial_sizes import sizes_to_begin_with
+from sidecar.servers.restarted_meanwhile import planned_for_restarted
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
@@ -221,7 +222,7 @@ class Enforcement:
         begun = partial(
             sizes_to_begin_with,
             servers,
-            counted | slips,
+            counted | slips | planned_for_restarted(state, readings, fixed),
             before_room or planned,
             fixed,
             budget_bytes,

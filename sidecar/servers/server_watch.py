@@ -16,6 +16,7 @@ from sidecar.servers.kept_size import why_kept
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import with_remembered_work
+from sidecar.servers.restarted_meanwhile import note_process
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_changes import tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
@@ -93,6 +94,7 @@ class ServerWatch:
         if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
             self._by_hand_bytes = reading.maxmemory_bytes
         note_installed(self._store, self.name, reading.maxmemory_bytes)
+        note_process(self._store, self.name, reading)
         is_new = self._last is None or self._last.run_id != reading.run_id
         if is_new:
             self.refusal.take_back()

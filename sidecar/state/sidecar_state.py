@@ -102,6 +102,7 @@ class SidecarState:
         last_changes: by server.
         taking_commands: of servers that are no caches, by which clients took work from them.
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
+        run_ids: of the processes that were last seen with the planned size, by server.
         listeners: users that were first seen to listen, by a server's address.
     """
 
@@ -122,6 +123,7 @@ class SidecarState:
     gain: GainSinceInstallation | None = None
     taking_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     listeners: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    run_ids: dict[str, str] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -188,6 +190,7 @@ class SidecarState:
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
             taking_commands=_taking_commands(fields.table("taking_commands", {})),
             listeners=_listeners(fields.table("listeners", {})),
+            run_ids=_texts(fields.table("run_ids", {})),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
