@@ -43,6 +43,6 @@ def _check(users: set[int], have_it: str) -> None:
     if not users or users - {0, os.geteuid()}:
         who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
         raise StrangerError(
-            f"{have_it} {who}, not our user or root, and nothing was sent: give "
-            "controller.key_file and no token, or set controller.allow_plain_http = true"
+            f"{have_it} {who}, not our user or root, and nothing was sent: with "
+            "controller.key_file and no token, nobody else's plan is believed"
         )
