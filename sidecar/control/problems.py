@@ -26,6 +26,11 @@ _NOT_EVICTED = (
     "room, and get it back when it needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a "
     "maximum bounds it"
 )
+_TAKES_WORK = "clients take work from it"
+_AS_QUEUE = (
+    "holds, and nothing of that is evicted, as clients take work from it: if it is a cache, "
+    "'cache = true' in the file gives the others back what it took from them"
+)
 NOT_ASKED = "it was not asked yet"
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _IN_VAIN = (
@@ -107,8 +112,9 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     if state.room is None or state.room.is_returned:
         return
     replicas = {one["name"] for one in servers if one.get("role") == "slave"}
+    queues = {one["name"] for one in servers if _TAKES_WORK in (one["keep_reason"] or "")}
     for name, size in state.room.needed_bytes.items():
-        what = _AS_REPLICA if name in replicas else _NOT_EVICTED
+        what = _AS_REPLICA if name in replicas else _AS_QUEUE if name in queues else _NOT_EVICTED
         yield f"{name} needs {format_size(size)} for what it {what}"
 
 

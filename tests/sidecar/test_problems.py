@@ -223,10 +223,21 @@ def test_one_that_is_down_makes_no_reads() -> None:
     assert "makes more than" not in _said(SET, down, *others)
 
 
-@pytest.mark.parametrize(("role", "words"), [("slave", "holds as a replica"), ("master", "omem")])
-def test_who_needs_room_is_told_what_for(role: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "keeps", "words"),
+    [
+        ("slave", None, "holds as a replica"),
+        ("master", None, "omem"),
+        (
+            "master",
+            "no_eviction: clients take work from it by LPOP, and",
+            "'cache = true' in the file",
+        ),
+    ],
+)
+def test_who_needs_room_is_told_what_for(role: str, keeps: str | None, words: str) -> None:
     room = RoomMade({"a": 8 * MB}, {"a": 16 * MB}, {}, {"a": 16 * MB})
-    server = {**_server("a", 16, 16), "role": role}
+    server = {**_server("a", 16, 16, keeps), "role": role}
     budget = {
         "bytes": 24 * MB,
         "maxmemory_bytes": 16 * MB,
