@@ -17,7 +17,8 @@ from typing import Any
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_page import as_page
-from sidecar.commands.look_words import Answer, in_words, nothing_words, progress_words
+from sidecar.commands.look_progress import nothing_words, progress_words, refused_words
+from sidecar.commands.look_words import Answer, in_words
 from sidecar.commands.running import with_known_listeners
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config
@@ -85,6 +86,8 @@ def _look(
     guessed_latency: bool,
 ) -> int:
     if looking.looks:
+        for one in looking.refused:  # nobody needs to wait for that
+            print(f"spreds: not looked at: {refused_words(one)}", file=sys.stderr)
         budget_bytes = _budget_bytes(options, config, looking)
         every = max(_LEAST_PROGRESS_SECONDS, options.for_seconds / _MOST_PROGRESS_LINES)
         seconds = looking.run(
@@ -232,12 +235,13 @@ def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
 def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
     """Raises OSError."""
     servers = {one.config.name: one.config.url for one in answer.seen}
+    left_out = {one.name: (one.url, one.why) for one in answer.refused if one.url}
     endpoint = options.init.absolute().parent / "samples"
     if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
         endpoint = Path("/run/spreds/samples")
     budget_bytes = answer.found.observation.budget_bytes
     latencies = dict(options.backend_latency)
-    text = node_text(servers, budget_bytes, latencies, access, f"ipc://{endpoint}")
+    text = node_text(servers, budget_bytes, latencies, access, f"ipc://{endpoint}", left_out)
     write_new(options.init, text)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.look_words import COLUMNS, Answer, headline, notes, rows
+from sidecar.commands.printing import about, time_or
 from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.units import format_size
@@ -24,7 +27,7 @@ _STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem;
   background: var(--back); color: var(--text); overflow-wrap: anywhere }
 .lead { font-size: 1.15rem }
-.wide { overflow-x: auto }
+.wide { overflow-x: auto; overflow-wrap: normal; white-space: nowrap }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line) }
 th:first-child, td:first-child { text-align: left }
@@ -58,7 +61,7 @@ def as_page(answer: Answer) -> str:
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>What these caches could gain</title><style>{_STYLE}</style></head><body>"
-        f"<h1>What these caches could gain</h1>{lead}"
+        f'<h1>What these caches could gain</h1><p class="soft">{_of_what(answer)}</p>{lead}'
         f'<div class="wide">{_table([COLUMNS, *rows(answer)])}</div>'
         + (
             '<h2>Hits by size</h2><p class="soft">Dotted: the size now. Dashed: the size then. '
@@ -68,6 +71,20 @@ def as_page(answer: Answer) -> str:
         )
         + f'<div class="curves">{curves}</div><h2>What to know of it</h2><ul>{listed}</ul>'
         "</body></html>\n"
+    )
+
+
+def _of_what(answer: Answer) -> str:
+    """When, where and how long it was, and what the figures rest on."""
+    costs = [
+        f"{html.escape(one.name)} {time_or(one.backend_latency_seconds)}"
+        for one in answer.found.observation.servers
+    ]
+    return (
+        f"Looked at {html.escape(os.uname().nodename)} for {about(answer.seconds)}, until "
+        f"{time_of_day(answer.found.observation.made_at_seconds)}. To divide: "
+        f"{format_size(answer.found.observation.budget_bytes)}. A miss is taken to cost: "
+        f"{', '.join(costs)}."
     )
 
 
@@ -118,6 +135,7 @@ def _picture(seen: Seen, now: float, then: float, reach: float) -> Iterator[str]
     for kind, size in (("now", now), ("then", then)):
         x = across(size)
         yield f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="8" y2="{down(0):.1f}"/>'
+        yield f'<text x="{x + 4:.1f}" y="{20 if kind == "now" else 34}">{kind}</text>'
     for size, anchor in ((0.0, "start"), (reach / 2, "middle"), (reach, "end")):
         words = format_size(round(size / (1 << 10)) << 10) if size else "0"
         yield (

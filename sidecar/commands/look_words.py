@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sidecar.commands.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
 from sidecar.look.look_plan import LEAST_SPARED, LookPlan
 from sidecar.look.looking import Refused
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
-from sidecar.look.server_look import Seen, ServerLook
+from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.units import format_duration, format_size
 from solver_lambda.documents.words import reason_words
@@ -51,28 +52,6 @@ class Answer:
     init: str | None
 
 
-def nothing_words(refused: Sequence[Refused]) -> str:
-    """Where no server could be looked at."""
-    lines = [f"spreds: {one.name} {one.why}" for one in refused]
-    return "\n".join([*lines, "spreds: no server could be looked at"])
-
-
-def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLook]) -> str:
-    """How far a look is, in a line."""
-    parts = []
-    for look in looks:
-        known = look.so_far
-        sure = "no curve yet"
-        if known is not None and known.keep_reason is None:
-            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} points"
-        parts.append(f"{look.config.name} {look.followed:,} keys, {sure}")
-    return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {'; '.join(parts)}"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
 def in_words(answer: Answer) -> str:
     """One screen."""
     text = io.StringIO()
@@ -82,7 +61,7 @@ def in_words(answer: Answer) -> str:
         print()
         print_table([COLUMNS, *rows(answer)], wraps=True)
         print()
-        for note in notes(answer):
+        for note in [*notes(answer), _next_words(answer)]:
             print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
     return text.getvalue().rstrip()
 
@@ -95,7 +74,10 @@ def headline(answer: Answer) -> list[str]:
     sentences = [_move_words(answer)]
     observation = answer.found.observation
     today = sum(server.maxmemory_bytes for server in observation.servers)
-    says_less = all(one.is_known and not one.is_filling for one in answer.seen)
+    says_less = all(
+        one.is_known and not one.is_filling and one.error_at(one.reading.size_bytes) <= _ROUGH
+        for one in answer.seen
+    )
     if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and says_less:
         sentences.append(
             f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
@@ -130,16 +112,21 @@ def _move_words(answer: Answer) -> str:
         _misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
     )
     start, end = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
-    change = f", and the mean access time by {_percent(1 - (end or 0) / start)}" if start else ""
     verb = "fall" if after <= before else "rise"
-    if verb == "rise" and start:
-        change = f", but the mean access time falls by {_percent(1 - (end or 0) / start)}"
-    return f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second{change}."
+    change = ""
+    if start:
+        by = f"by {_percent(1 - (end or 0) / start)}, from {time_or(start)} to {time_or(end)}"
+        change = f", and the mean access time {by}"
+        if verb == "rise":
+            change = f", but the mean access time falls {by}"
+    words = f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second"
+    return f"{words}{change}{_so_far(answer)}."
 
 
 def _so_far(answer: Answer) -> str:
     errors = [one.estimate.curve_error_ratio for one in answer.seen if one.estimate]
-    return ", as far as is known" if max(errors, default=1.0) > _ROUGH else ""
+    is_rough = max(errors, default=1.0) > _ROUGH or any(one.is_filling for one in answer.seen)
+    return ", as far as is known" if is_rough else ""
 
 
 def _bound(answer: Answer) -> str:
@@ -220,7 +207,7 @@ def rows(answer: Answer) -> list[tuple[str, ...]]:
 
 def notes(answer: Answer) -> list[str]:
     """What was not seen, what it cost, what comes next."""
-    found = [f"Not looked at: {one.name} {one.why}." for one in answer.refused]
+    found = [f"Not looked at: {refused_words(one)}." for one in answer.refused]
     found += [
         f"{one.config.name}: {reason_words(one.estimate.keep_reason)}."
         for one in answer.seen
@@ -249,11 +236,13 @@ def notes(answer: Answer) -> list[str]:
     )
     cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
     found.append(f"Asking cost {_listed(cost)} of a core, by INFO commandstats. Nothing was set.")
-    if answer.init:
-        found.append(f"{answer.init} is written. Next: spreds check {answer.init} --connect")
-    else:
-        found.append("Next: spreds look --init node.toml writes these servers into a node's file.")
     return found
+
+
+def _next_words(answer: Answer) -> str:
+    if answer.init:
+        return f"{answer.init} is written. Next: spreds check {answer.init} --connect"
+    return "Next: spreds look --init node.toml writes these servers into a node's file."
 
 
 def _is_written(seen: Seen) -> bool:

@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
     apply.add_argument(
         "--from-now-on",
         action="store_true",
-        help="carry out all plans from now on, until `spreds recommend` or `spreds pause`",
+        help="carry out all plans from now on, until another mode is ordered, or a pause",
     )
     _add(
         commands,

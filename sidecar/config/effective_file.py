@@ -45,7 +45,10 @@ def changed_options(old: SidecarConfig, new: SidecarConfig) -> list[str]:
 
 def _tables(config: SidecarConfig) -> Iterator[tuple[str, Options]]:
     """What stands under each heading; "" is the file's beginning."""
-    yield "", {"node": config.node, "mode": config.mode, "state_file": config.state_file}
+    mode: Options = {"mode": config.mode}
+    if config.mode is None:
+        mode = {"# mode": "recommend, until an order says otherwise"}
+    yield "", {"node": config.node, **mode, "state_file": config.state_file}
     yield "memory", _memory(config.memory)
     yield "sampling", _sampling(config.sampling)
     yield (

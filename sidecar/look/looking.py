@@ -28,6 +28,7 @@ class Refused(NamedTuple):
     name: str
     why: str
     size_bytes: int
+    url: str = ""
 
 
 class Looking:
@@ -66,12 +67,12 @@ class Looking:
             begun = list(pool.map(self._look_at, servers))
         for server, look in zip(servers, begun, strict=True):
             if isinstance(look, CannotBeLookedAtError):
-                self._refuse(server.name, look)
+                self._refuse(server, look)
                 continue
             other = runs.setdefault(look.told.reading.run_id, server.name)
             if other != server.name:
                 look.close()
-                self._refuse(server.name, CannotBeLookedAtError(f"is the same server as {other}"))
+                self._refuse(server, CannotBeLookedAtError(f"is the same server as {other}"))
                 continue
             self.looks.append(look)
 
@@ -87,8 +88,8 @@ class Looking:
         except CannotBeLookedAtError as error:
             return error
 
-    def _refuse(self, name: str, error: CannotBeLookedAtError) -> None:
-        self.refused.append(Refused(name, str(error), error.size_bytes))
+    def _refuse(self, server: ServerConfig, error: CannotBeLookedAtError) -> None:
+        self.refused.append(Refused(server.name, str(error), error.size_bytes, server.url))
 
     @property
     def size_bytes(self) -> int:
@@ -125,7 +126,7 @@ class Looking:
                 self.looks.remove(due)
                 if not isinstance(error, CannotBeLookedAtError):  # figures that no server has
                     error = CannotBeLookedAtError(f"its answers make no sense: {error}")
-                self._refuse(due.config.name, error)
+                self._refuse(due.config, error)
                 continue
             # Whoever answers slowly has no more of the time than each of the others.
             ended = self._clock()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from sidecar.config.effective_file import toml_string
+from sidecar.base.plain_text import plain
+from sidecar.config.effective_file import size_text, toml_string
 from sidecar.config.node import (
     DEFAULT_MINIMUM_BYTES,
     ServerConfig,
@@ -20,7 +21,7 @@ from sidecar.config.node import (
     read_config,
 )
 from solver_lambda.documents.reader import Fields
-from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.units import format_duration
 
 DEFAULT_LATENCY_SECONDS = 10e-3
 """Of each backend, where nobody says it."""
@@ -76,8 +77,9 @@ def node_text(
     latencies_seconds: Mapping[str, float],
     access: Access = NOBODY,
     endpoint: str = "ipc:///run/spreds/samples",
+    left_out: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
-    """The file, for servers by name."""
+    """The file, for servers by name; of ``left_out``, address and why stand there as comments."""
     budget_bytes = max(_LEAST_BUDGET_BYTES, budget_bytes)
     least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
     tables = []
@@ -89,11 +91,13 @@ def node_text(
             f"name = {toml_string(name)}",
             f"url = {toml_string(url)}",
             f'backend_latency = "{format_duration(seconds)}"{guess}',
-            f'minimum = "{least}b"   # {format_size(least)}',
+            f"minimum = {toml_string(size_text(least))}",
         ]
         lines += [f"username = {toml_string(access.username)}"] if access.username else []
         lines += [access.line] if access.line else []
         tables.append("\n".join(lines) + "\n")
+    for name, (url, why) in (left_out or {}).items():
+        tables.append(f"# Left out: {plain(name)}, {plain(url)}, which {plain(why)}.\n")
     return (
         "# Written by `spreds look`, with the servers that it looked at. Each needs the module,\n"
         "# see docs/operate/install.md; `spreds check FILE --connect` says what is missing.\n"
@@ -101,11 +105,13 @@ def node_text(
         'mode = "recommend"   # plans are made and shown, and no maxmemory is set\n'
         'state_file = "state.json"\n\n'
         "[memory]\n"
-        f'budget = "{budget_bytes}b"   # {format_size(budget_bytes)}\n\n'
+        f"budget = {toml_string(size_text(budget_bytes))}\n\n"
         "[sampling]\n"
         f"endpoint = {toml_string(endpoint)}\n\n"
         "[controller]\n"
-        'kind = "embedded"\n\n' + "\n".join(tables)
+        'kind = "embedded"\n\n'
+        "[operators]\n"
+        'listen = "127.0.0.1:9736"   # the page\n\n' + "\n".join(tables)
     )
 
 

@@ -23,7 +23,7 @@ def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
         return None
     words = [f"of {server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
     more = len(little) - _MOST_NAMED
-    return f"known so far: {', '.join(words)}" + (f", and of {more} more little" * (more > 0))
+    return f"known so far: {', '.join(words)}" + (f", and little of {more} more" * (more > 0))
 
 
 def _known_of(server: ServerObservation) -> str:

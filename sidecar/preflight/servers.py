@@ -62,7 +62,8 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
             tcp_backlog(reading)
             readings[server_config.name] = reading
             yield from _check_reading(server_config, reading)
-            yield from _check_latency(server_config)
+            if reading.why_no_eviction is None:
+                yield from _check_latency(server_config)
             yield from _check_address(server_config, reading.run_id)
             yield from check_rights(server_config, server)
         except (ServerDownError, ServerRefusedError) as error:

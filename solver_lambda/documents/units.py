@@ -42,7 +42,7 @@ def parse_size(value: object) -> int:
         match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
         if not match or match[2].lower() not in _SIZE_UNITS:
             raise ValueError(
-                f"must be a size such as '512mb' (b, kb, mb, gb, tb), not {shown(value)}"
+                f"must be a size such as '512MiB' (b, KiB, MiB, GiB, TiB), not {shown(value)}"
             )
         size_bytes = float(match[1]) * _SIZE_UNITS[match[2].lower()]
     if size_bytes > MOST_BYTES:
@@ -68,7 +68,7 @@ def parse_duration(value: object) -> float:
         seconds = float(match[1]) * _IN_SECONDS[unit]
     else:
         raise ValueError(
-            f"must be a duration such as '200ms' (us, ms, s, min, h, d), not {shown(value)}"
+            f"must be a duration such as '200ms' (us, ms, s, m, h, d), not {shown(value)}"
         )
     if seconds > MOST_NUMBER:
         raise ValueError(f"must be at most {MOST_NUMBER:g} s, not {shown(value)}")

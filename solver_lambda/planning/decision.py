@@ -96,7 +96,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     if not way.is_worth(observation):
         start = f", less than the {least:.2%} at which moving starts" if least else ""
         if observation.chance_ratio:
-            start += f": {observation.chance_ratio:.2%} of it may be chance"
+            start += f", as {observation.chance_ratio:.2%} may be gained by chance"
         return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return Decision(

@@ -197,12 +197,13 @@ def _minimum_note(server: ServerObservation, circumstances: PlanContext) -> str:
 def _backend_note(server: ServerObservation) -> str:
     if server.measured_backend_latency_seconds is None and server.fill_ratio is None:
         return ""
-    return BACKEND_NOTE + backend_latency_words(
+    words = backend_latency_words(
         server.backend_latency_seconds,
         server.backend_latency_source,
         server.measured_backend_latency_seconds,
         server.fill_ratio,
     )
+    return f"{BACKEND_NOTE}{'a time ' if words.startswith('not ') else ''}{words}"
 
 
 def what_if(

@@ -164,8 +164,9 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
             return SizeRange(low, high)
         low = min(max(size, low), high)
         reason = (
-            f"too little is known of its curve: it may be off by {server.curve_error_ratio:.3g}, "
-            f"and to shrink it may be by {most_error:.3g}"
+            "too little is known of its curve: it may be off by "
+            f"{100 * server.curve_error_ratio:.3g} points, and a server shrinks from "
+            f"{100 * most_error:.3g} on"
         )
     else:
         return SizeRange(low, high)

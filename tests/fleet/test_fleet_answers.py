@@ -258,7 +258,10 @@ def test_what_was_read_is_kept_and_what_is_gone_is_forgotten(capsys, tmp_path) -
             ".: no plans there; a node that plans for itself puts them where [controller] folder",
         ),
         ([".", "--month", "11/2026"], "must be a month as 2026-11, not '11/2026'"),
-        ([".", "--step", "much"], "must be a size such as '512mb' (b, kb, mb, gb, tb), not 'much'"),
+        (
+            [".", "--step", "much"],
+            "must be a size such as '512MiB' (b, KiB, MiB, GiB, TiB), not 'much'",
+        ),
         ([".", "--lack", "0"], "must be a number above 0, not '0'"),
     ],
 )

@@ -260,7 +260,7 @@ def test_another_currency_is_shown_as_what_it_is(
         (["--retention-days", "0"], "--retention-days"),
         (
             ["--duration", "200"],
-            "--duration must be a duration such as '200ms' (us, ms, s, min, h, d), not '200'",
+            "--duration must be a duration such as '200ms' (us, ms, s, m, h, d), not '200'",
         ),
         (["--duration", "0ms"], "--duration"),
         (["--duration", "61s"], "--duration must be at most 60s, when the function is ended, not"),

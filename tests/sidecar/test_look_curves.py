@@ -19,7 +19,7 @@ from sidecar.look.beyond import extended
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looked_server import LookedServer
-from sidecar.look.looking import Looking
+from sidecar.look.looking import Looking, Refused
 from sidecar.look.node_file import node_config
 from sidecar.look.server_look import ServerLook
 from sidecar.samples.batch import Batch
@@ -249,9 +249,11 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     told = as_json(answer)
     assert told["decision"] == "apply"
     assert [one["name"] for one in told["servers"]] == ["pages", "search", "sessions"]
-    page = as_page(replace(answer, init="<b>&.toml"))
+    odd = Refused("<b>&", "is odd.", 0, "redis://odd")
+    page = as_page(replace(answer, refused=[odd]))
     assert "key:" not in words + str(told) + page
-    assert "&lt;b&gt;&amp;.toml is written" in page
+    assert "&lt;b&gt;&amp; (redis://odd) is odd." in page
+    assert "Looked at " in page
     drawn = ElementTree.fromstring(f"<p>{page[page.index('<figure>') : page.rindex('</div>')]}</p>")
     ends = [
         [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()][-1]

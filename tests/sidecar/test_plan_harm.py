@@ -58,7 +58,7 @@ RANGES: dict[str, tuple[dict[str, Any], dict[str, Any], int, str]] = {
         {"curve_error_ratio": 0.4},
         {},
         16 * MB,
-        " (too little is known of its curve: it may be off by 0.4",
+        " (too little is known of its curve: it may be off by 40 points",
     ),
     "dwell": (
         {"changed_at_seconds": 1e6 - 9},

@@ -50,4 +50,4 @@ def test_of_many_servers_some_are_named() -> None:
     servers = tuple(replace(KNOWN, name=name, curve_error_ratio=1.0) for name in "abcdef")
     told = known_words(Observation("n", 7, 1.0, 60.0, 60 * MIB, servers))
     assert told is not None
-    assert told.endswith("of d 1,234 sampled keys (no more than 3 MiB seen), and of 2 more little")
+    assert told.endswith("of d 1,234 sampled keys (no more than 3 MiB seen), and little of 2 more")

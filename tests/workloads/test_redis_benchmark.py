@@ -116,7 +116,7 @@ def test_the_verb_compares_everything_with_everything_it_says(tmp_path):
         (("--rounds", "0"), "must be a whole number of at least 1, not '0'"),
         (
             ("--slice", "soon"),
-            "must be a duration such as '200ms' (us, ms, s, min, h, d), not 'soon'",
+            "must be a duration such as '200ms' (us, ms, s, m, h, d), not 'soon'",
         ),
         (("--slice", "0s"), "--slice must be longer than 0"),
         (("--json", "nowhere/out.json"), "there is no folder nowhere"),
