@@ -19,11 +19,14 @@ from sidecar.servers.budget_fit import (
 )
 from sidecar.servers.first_cut import check_first_cut
 from sidecar.servers.initial_sizes import sizes_to_begin_with
+from sidecar.servers.promotions import follow_roles
 from sidecar.servers.restarted_meanwhile import planned_for_restarted
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
+from sidecar.servers.sizes_in_words import found_in_words, found_size
 from sidecar.state.room_made import RoomMade
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
@@ -71,7 +74,7 @@ class Enforcement:
         sizes = self._engage(None, "initial sizes")
         changed = {name: size for name, size in sizes.items() if size != before.get(name, size)}
         ways = (
-            f"{name} {_size_words(before[name])} -> {format_size(size)}"
+            f"{name} {found_size(before[name])} -> {format_size(size)}"
             for name, size in changed.items()
         )
         return f"; to fit into the budget at once: {', '.join(ways)}" if changed else ""
@@ -195,7 +198,7 @@ class Enforcement:
         self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
     ) -> dict[str, int]:
         """The sizes to begin with."""
-        readings, state = self._actuator.readings, self._store.now
+        readings, state = self._seen()
         if not state.control.engaged:
             check_first_cut(self._actuator.budget, readings)
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
@@ -231,7 +234,7 @@ class Enforcement:
         )
         sizes, targets = begun(least)
         room = state.room or RoomMade.for_needs(begun({})[1], targets, least)
-        log.info("%s: found %s", purpose, self._found_words(found, sizes))
+        log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
         if targets_bytes is not None:
             targets = {**targets, **targets_bytes}
         self._actuator.engage(sizes, targets, purpose, asked)
@@ -241,20 +244,17 @@ class Enforcement:
         self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
         return sizes
 
+    def _seen(self) -> tuple[Mapping[str, ServerReading], SidecarState]:
+        """What servers say, and what is known, also of their roles."""
+        follow_roles(self._store, self._actuator.readings)
+        return self._actuator.readings, self._store.now
+
     def _before_room(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before others made room for needs that were over when nobody looked."""
         state = self._store.now
         if state.room is None or state.room.still_needed(least_bytes):
             return {}
         return state.room.before_passing_needs(state.targets_bytes)
-
-    def _found_words(self, found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]) -> str:
-        before = ", ".join(
-            f"{name} {_size_words(found_bytes[name]) if name in found_bytes else 'down'}"
-            for name in (server.name for server in self.config.servers)
-        )
-        after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes_bytes.items())
-        return f"{before}; to have {after}"
 
     def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
         """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,
@@ -294,7 +294,3 @@ class Enforcement:
         for name, size_bytes in after_bytes.items():
             if before_bytes.get(name) != size_bytes:
                 self.changed(name, before_bytes.get(name, 0), size_bytes, why)
-
-
-def _size_words(size_bytes: int) -> str:
-    return format_size(size_bytes) if size_bytes else "without a limit"

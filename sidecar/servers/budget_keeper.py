@@ -11,6 +11,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
+from sidecar.servers.promotions import follow_roles
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
@@ -82,7 +83,6 @@ class BudgetKeeper:
         self._tell = tell
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
-        self._replicas: set[str] = set()
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
@@ -90,7 +90,7 @@ class BudgetKeeper:
             self._tell(*self._actuator.fitted.popleft(), "the budget fell")
         if self._actuator.looks_on or not self._actuator.settled:
             return
-        self._follow_roles()
+        follow_roles(self._store, self._actuator.readings)
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
@@ -150,17 +150,9 @@ class BudgetKeeper:
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
             self._set(targets_bytes, sizes, "what replicas do not use", room.shifted(sizes))
 
-    def _follow_roles(self) -> None:
-        """Who was a replica and is none any more keeps what it has: that it needs less of it now is
-        no reason to give it back."""
-        readings = self._actuator.readings
-        replicas = {name for name, one in readings.items() if one.ignores_maxmemory}
-        promoted = (self._replicas & readings.keys()) - replicas
-        self._replicas = replicas | (self._replicas - readings.keys())
-        room = self._store.now.room
-        if room and any(room.before_bytes.get(one) != room.made_bytes.get(one) for one in promoted):
-            with self._store.update() as state:
-                state.room = None
+    @property
+    def _replicas(self) -> set[str]:
+        return set(self._store.now.replicas)
 
     def _tell_needs(self, too_small: Collection[str]) -> str:
         """What the others make room for."""

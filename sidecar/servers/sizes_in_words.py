@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from sidecar.config.node import ServerConfig
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
@@ -30,6 +31,23 @@ def limit_words(state: ServerState) -> str:
         return format_size(size_bytes)
     # It may have any, if it hangs since before we came.
     return "no limit" if state.reachable else "no known limit"
+
+
+def found_size(size_bytes: int) -> str:
+    """A ``maxmemory``, of which 0 is none."""
+    return format_size(size_bytes) if size_bytes else "without a limit"
+
+
+def found_in_words(
+    servers: Sequence[ServerConfig], found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]
+) -> str:
+    """What the sidecar found, and what it makes of it."""
+    before = ", ".join(
+        f"{one.name} {found_size(found_bytes[one.name]) if one.name in found_bytes else 'down'}"
+        for one in servers
+    )
+    after = ", ".join(f"{name} {format_size(size)}" for name, size in sizes_bytes.items())
+    return f"{before}; to have {after}"
 
 
 def handed_over(size_bytes: float, target_bytes: int) -> str:

@@ -103,6 +103,7 @@ class SidecarState:
         taking_commands: of servers that are no caches, by which clients took work from them.
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
         run_ids: of the processes that were last seen with the planned size, by server.
+        replicas: servers that were replicas when they were last seen.
         listeners: users that were first seen to listen, by a server's address.
     """
 
@@ -124,6 +125,7 @@ class SidecarState:
     taking_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     listeners: dict[str, tuple[int, ...]] = field(default_factory=dict)
     run_ids: dict[str, str] = field(default_factory=dict)
+    replicas: tuple[str, ...] = ()
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -191,6 +193,7 @@ class SidecarState:
             taking_commands=_taking_commands(fields.table("taking_commands", {})),
             listeners=_listeners(fields.table("listeners", {})),
             run_ids=_texts(fields.table("run_ids", {})),
+            replicas=_replicas(fields),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
@@ -252,6 +255,13 @@ def _taking_commands(fields: Fields) -> dict[str, tuple[str, ...]]:
             raise fields.refuse(name, f"must be a list of commands, not {shown(words)}")
         found[name] = tuple(words)
     return found
+
+
+def _replicas(fields: Fields) -> tuple[str, ...]:
+    names = fields.value("replicas", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        raise fields.refuse("replicas", f"must be a list of servers, not {shown(names)}")
+    return tuple(names)
 
 
 def _listeners(fields: Fields) -> dict[str, tuple[int, ...]]:
