@@ -259,10 +259,10 @@ def _beyond_words(answer: Answer) -> list[str]:
     """Of which servers it is not known what more memory would bring, and how long that takes."""
     near = [
         one
-        for one in answer.seen
+        for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
         if one.misses
         and one.reading.maxmemory_bytes
-        and one.known_to_bytes < _FAR * one.reading.maxmemory_bytes
+        and one.known_to_bytes < max(_FAR * one.reading.maxmemory_bytes, planned.maxmemory_bytes)
     ]
     if not near:
         return []

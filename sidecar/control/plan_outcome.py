@@ -165,7 +165,7 @@ class PlanOutcome:
             f"since plan {self.cycle} the mean access time is {time_words(observed)}; the same "
             f"reads would have made it {time_words(without)} with the sizes before"
         )
-        if predicted is not None:
+        if predicted is not None and verdict != "too_early":
             said += f", and {time_words(predicted)} with the hit ratios that it predicted"
         if verdict == "failed":
             changed = (server for server in servers if server.is_changed)
@@ -176,8 +176,8 @@ class PlanOutcome:
             )
         return {
             "kept": f"better: {said}",
-            "too_early": f"too early to tell: {said}; {time_words(error)} may be error of the "
-            "curves, which shrinks as reads come",
+            "too_early": f"too early to tell: {said}, by the curves, which may be off by "
+            f"{time_words(error)}, and by less as reads come",
             "worse": f"less than predicted: {said}; the load has changed or caches still fill",
         }.get(verdict, said)
 

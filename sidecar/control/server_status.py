@@ -22,7 +22,7 @@ from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.units import format_size, parse_size
 from solver_lambda.documents.words import reason_words
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _MOST_CURVE_POINTS = 200
 # Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
 _NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
 _MOST_ERROR_RATIO = 0.5
-_HOW_MUCH = re.compile(r"^[\d.,]+ [KMGT]?i?B (?:more|less)\b")
-_ONLY = "the last plan alone, which counts from the size that was planned before it: "
+_HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b")
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -108,7 +107,7 @@ def server_status(
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if has_curve else None),
-        **_seen_part(seen, has_curve),
+        **_seen_part(config, seen, has_curve),
         "weight": wanted.weight,
         "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
         "settings_by": settings.set_by if settings else None,
@@ -132,11 +131,14 @@ def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) ->
     return reading.sampler_prefix is not None and no_curve_reason(reading) is None
 
 
-def _seen_part(seen: ServerObservation | None, has_curve: bool) -> dict[str, Any]:
+def _seen_part(
+    config: ServerConfig, seen: ServerObservation | None, has_curve: bool
+) -> dict[str, Any]:
+    stated = config.backend_latency_seconds
     known = seen if has_curve else None
     return {
-        "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else None,
-        "backend_latency_source": seen.backend_latency_source if seen else None,
+        "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else stated,
+        "backend_latency_source": seen.backend_latency_source if seen else stated and "configured",
         "curve_error_ratio": known.curve_error_ratio if known else None,
         "curve": _curve(known.curve) if known else None,
     }
@@ -212,7 +214,12 @@ def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
         return reason
     change = to_bytes - from_bytes
     much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
-    return reason if amount[0] == much else f"{_ONLY}{words}"
+    if amount[0] == much:
+        return reason
+    planned_bytes = parse_size(amount[1].replace(",", ""))
+    was_bytes = to_bytes - planned_bytes if amount[2] == "more" else to_bytes + planned_bytes
+    was = format_size(max(0, was_bytes))
+    return f"{was} was planned for it, and the last plan changed that: {words}"
 
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:

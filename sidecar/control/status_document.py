@@ -76,7 +76,7 @@ def status_document(
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
         "gain": _gain(plane),
         "recommended_gain": _recommended_gain(plane),
-        "installed_gain": _installed_gain(plane),
+        "installed_gain": _installed_gain(plane) if state.control.engaged else None,
         "controller": _controller(config, silence),
         "problems": [*plane.problems(), *found, *more_problems, *stands_still],
         "stands_still": bool(stands_still),

@@ -38,6 +38,7 @@ from sidecar.control.order import Order
 from sidecar.control.server_status import of_which_change
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
+from solver_lambda.documents.units import format_size
 from tests.sidecar.example_sidecar import (
     CYCLE,
     MIB,
@@ -657,7 +658,8 @@ def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> N
     # On its way, by several plans: 128 KiB are the last one's.
     for change in (-step - 1024, step, -8 * step):
         said = of_which_change(f"shrinks: {words}", have, have + change)
-        assert said.startswith("the last plan alone, ")
+        was = format_size(have + change + step)
+        assert said.startswith(f"{was} was planned for it, and the last plan changed that: ")
         assert said.endswith(f": {words}")
     assert of_which_change(words, 0, have) == words
     assert of_which_change("given back", have, have - step) == "given back"

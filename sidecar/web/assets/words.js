@@ -2,7 +2,7 @@
 // Numbers as people read them, and what each word of this page means.
 
 const GLOSSARY = {
-  "budget": "The memory that the servers of this machine may have together. The sum of their maxmemory never exceeds it.",
+  "budget": "The memory that the servers of this machine may have together. The sum of their maxmemory stays within it, or a problem says why it cannot.",
   "maxmemory": "The size of a cache: how much a Redis server may store before it throws out what was used least.",
   "resident memory": "What the server takes of the machine's memory in fact (RSS). It is more than maxmemory where memory is fragmented or a copy is being written to disk.",
   "hit ratio": "The share of the reads that the cache could answer itself. The others are misses and go to the backend.",
