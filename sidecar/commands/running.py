@@ -107,15 +107,24 @@ def check_whose_files(config: SidecarConfig) -> None:
 
 
 def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
-    """The same, with those who the sidecar knows to listen at the servers' addresses, as far as we
-    may read that. Raises DocumentError."""
+    """The same, with those who the sidecar knows to listen at the servers' addresses: as it says
+    itself to who may not read its state. If that is not to be had either, root and we are believed.
+    Raises DocumentError."""
     from sidecar.servers.known_listeners import with_known
     from sidecar.state.state_store import load_state
 
     check_whose_files(config)
-    if config.state_file is None or not os.access(config.state_file, os.R_OK):
+    path = config.state_file
+    if path is None or not path.exists():
         return config
-    return with_known(config, load_state(config.state_file))
+    if os.access(path, os.R_OK):
+        return with_known(config, load_state(path).listeners)
+    try:
+        told = {one["name"]: one["listeners"] for one in status_of(config)["servers"]}
+    except SidecarSilentError:
+        told = {}
+    known = {server.url: told.get(server.name) or () for server in config.servers}
+    return with_known(config, known)
 
 
 def history_of(config: SidecarConfig) -> list[dict[str, Any]]:

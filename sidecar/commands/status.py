@@ -8,11 +8,15 @@ import json
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.running import check_whose_files, client_despite, status_of
+from sidecar.commands.running import (
+    check_whose_files,
+    client_despite,
+    status_of,
+    with_known_listeners,
+)
 from sidecar.commands.status_words import print_status
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
-from sidecar.servers.known_listeners import with_known
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import (
     MissingRightError,
@@ -50,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
         return 1
     check_whose_files(config)
     state = load_state(config.state_file) if config.state_file else SidecarState()
-    config = with_known(config, state)
+    config = with_known_listeners(config)
     targets = {} if state.settled else state.targets_bytes
     told: dict[str, Any] | None = None
     silent = None

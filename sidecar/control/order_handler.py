@@ -17,11 +17,13 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.known_listeners import forget_listeners
+from sidecar.servers.guarded_connection import NOT_BEFORE
+from sidecar.servers.known_listeners import believe_listeners
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.http.message import user_of
 
 log = logging.getLogger(__name__)
 
@@ -202,13 +204,9 @@ class OrderHandler:
     def _resume(self, order: Order) -> str:
         control = self._control
         if order.server is not None:
-            if order.server in self._actuator.errors() and self._believes_anew(order.server):
-                return f"whoever listens at {order.server}'s address now is believed"
             waits, held = dict(control.server_waits), dict(control.held)
             if not (held.pop(order.server, None) or waits.pop(order.server, None)):
-                raise OrderRefusedError(
-                    f"{order.server} is not held: it takes part in plans already"
-                )
+                return self._believe(order.server)
             waits.pop(order.server, None)
             self._change(held=held, server_waits=waits)
             return f"{order.server} takes part in plans again"
@@ -229,9 +227,17 @@ class OrderHandler:
             ended.append(f"{', '.join(kept)} {take} part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
 
-    def _believes_anew(self, name: str) -> bool:
-        urls = (server.url for server in self.config.servers if server.name == name)
-        return any(forget_listeners(self._store, url) for url in urls)
+    def _believe(self, name: str) -> str:
+        """Who listens at a server's address, and was refused."""
+        if NOT_BEFORE not in self._actuator.errors().get(name, ""):
+            raise OrderRefusedError(f"{name} is not held: it takes part in plans already")
+        (url,) = (server.url for server in self.config.servers if server.name == name)
+        try:
+            users = believe_listeners(self._store, url)
+        except (OSError, ValueError) as error:
+            raise OrderRefusedError(f"{name}: {error}") from error
+        who = " and ".join(map(user_of, sorted(users)))
+        return f"{who} listens at {name}'s address, and is believed from now on"
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()

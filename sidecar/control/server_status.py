@@ -108,6 +108,7 @@ def server_status(
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if has_curve else None),
         **_seen_part(config, seen, has_curve),
+        "listeners": state.listeners.get(config.url),
         "weight": wanted.weight,
         "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
         "settings_by": settings.set_by if settings else None,

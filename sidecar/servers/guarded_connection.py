@@ -25,6 +25,7 @@ from solver_lambda.http.listening_sockets import (
 )
 from solver_lambda.http.message import user_of
 
+NOT_BEFORE = "as he has not listened there before"
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 
@@ -79,16 +80,18 @@ class _Listeners:
             if found is None:
                 self._learn(users)
                 return
+            if found and not users:  # but in the moment before, as whoever answered by a cookie
+                raise OSError(f"nobody who can be seen listens at {place}, and nothing was sent")
             believed = {0, os.geteuid(), *found}
-            words = ", as he has not listened there before: if he is the server's, say so by "
-            words += "'spreds resume FILE SERVER'"
+            words = f", {NOT_BEFORE}: if he is the server's, say so by 'spreds resume FILE SERVER'"
         if others := set(users) - set(believed):
             who = " and ".join(user_of(one) for one in sorted(others))
             raise OSError(f"{who} listens at {place} now, and nothing was sent{words}")
 
     def _learn(self, users: Collection[int]) -> None:
-        """Where users cannot be told apart, nothing can be learnt."""
-        if users and nobody_in_particular() not in users:
+        """Where users cannot be told apart, nothing can be learnt; where none are seen, that is so
+        of a port that the kernel forwards."""
+        if nobody_in_particular() not in users:
             self._found = users
             if self._known is not None:
                 self._known.learn(users)

@@ -3,12 +3,16 @@ asked for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import socket
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
 
+from sidecar.config.addresses import place_of
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
+from solver_lambda.http.listening_sockets import listening_sockets
 
 
 class StoredListeners:
@@ -44,19 +48,33 @@ def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
     return replace(server, listeners=StoredListeners(store, server.url))
 
 
-def with_known(config: SidecarConfig, state: SidecarState) -> SidecarConfig:
+def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) -> SidecarConfig:
     """The same, for a command, that sends nothing to whom the sidecar would send nothing."""
     servers = (
-        replace(one, listeners=FoundListeners(state.listeners.get(one.url)))
-        for one in config.servers
+        replace(one, listeners=FoundListeners(listeners.get(one.url))) for one in config.servers
     )
     return replace(config, servers=tuple(servers))
 
 
-def forget_listeners(store: StateStore, url: str) -> bool:
-    """Whoever listens at this address next is believed; whether anybody was known."""
-    if url not in store.now.listeners:
-        return False
-    with store.update() as state:
-        state.listeners = {place: who for place, who in state.listeners.items() if place != url}
-    return True
+def believe_listeners(store: StateStore, url: str) -> Collection[int]:
+    """Those who listen at this address now are believed; who that is.
+
+    Raises:
+        ValueError: nobody listens there.
+        OSError: that cannot be told.
+    """
+    users = listening_users(url)
+    if not users:
+        raise ValueError("nobody listens there now")
+    StoredListeners(store, url).learn(users)
+    return users
+
+
+def listening_users(url: str) -> Collection[int]:
+    """Of an address of this machine. Raises OSError."""
+    host, port = place_of(url)
+    if not port:
+        return {Path(host).stat().st_uid}
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+    return {one.user_id for one in listening_sockets(hosts, port)}

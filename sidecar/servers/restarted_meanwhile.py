@@ -22,8 +22,9 @@ def note_process(store: StateStore, name: str, reading: ServerReading) -> None:
 def planned_for_restarted(
     state: SidecarState, readings: Mapping[str, ServerReading], fixed: Collection[str]
 ) -> dict[str, int]:
-    """The planned sizes of those that may be given them, in bytes."""
-    if not state.control.engaged:
+    """The planned sizes of those that may be given them, in bytes. On the way to a plan's sizes
+    there is nothing to go back to: from what is found, the way goes on."""
+    if not state.control.engaged or not state.settled:
         return {}
     return {
         name: state.targets_bytes[name]

@@ -14,6 +14,9 @@ from threading import Thread
 import pytest
 
 from sidecar.cli import main
+from sidecar.servers.guarded_connection import _Listeners
+from sidecar.servers.known_listeners import FoundListeners, believe_listeners
+from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import problems
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -59,8 +62,13 @@ def stranger(port: int) -> Iterator[list[bytes]]:
         ours.close()
 
 
+@pytest.mark.parametrize("may_read_state", [True, False])
 def test_he_is_told_nothing_although_all_were_started_anew(
-    start_server: StartServer, write_node: WriteNode, capsys: pytest.CaptureFixture[str]
+    start_server: StartServer,
+    write_node: WriteNode,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    may_read_state: bool,
 ) -> None:
     port = free_port()
     first, other = start_server("8mb", port=port), start_server("8mb")
@@ -71,6 +79,8 @@ def test_he_is_told_nothing_although_all_were_started_anew(
     with stranger(port) as heard:
         with sidecar_in_thread(path) as sidecar:
             wait_until(lambda: "nobody (uid 65534) listens" in problems(sidecar), dict)
+            if not may_read_state:  # as one of the operators' group
+                monkeypatch.setattr("os.access", lambda *_: False)
             assert main(["status", str(path)]) == 1
             assert main(["check", str(path), "--connect"]) == 1
         assert main(["status", str(path)]) == 1
@@ -97,3 +107,31 @@ def test_another_user_of_a_server_is_believed_once_somebody_says_so(
                 lambda: any(len(one) > len(b"listens") for one in heard), lambda: problems(sidecar)
             )
             assert 65534 in sidecar._store.now.listeners[f"redis://127.0.0.1:{port}"]
+
+
+def test_who_is_not_seen_is_told_nothing_where_somebody_was() -> None:
+    """A connection by a cookie of the kernel has no listener for a moment, and no end."""
+    listeners = _Listeners(None, FoundListeners([1000]))
+    with pytest.raises(OSError, match="nobody who can be seen listens at here"):
+        listeners.check(set(), "here")
+    listeners.check({1000}, "here")
+
+
+def test_who_listens_where_a_port_was_forwarded_is_a_stranger() -> None:
+    known = FoundListeners(None)
+    listeners = _Listeners(None, known)
+    listeners.check(set(), "here")
+    assert known.users == set()
+    listeners.check(set(), "here")
+    with pytest.raises(OSError, match=r"nobody \(uid 65534\) listens at here now, and nothing"):
+        listeners.check({65534}, "here")
+
+
+def test_who_is_believed_is_he_who_listens_now(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.json")
+    with pytest.raises(ValueError, match="nobody listens there now"):
+        believe_listeners(store, f"redis://127.0.0.1:{free_port()}")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
+        assert believe_listeners(store, url) == {os.geteuid()}
+    assert store.now.listeners == {url: (os.geteuid(),)}

@@ -3,8 +3,18 @@ sees; a size that somebody sets meanwhile is his."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from sidecar.servers.promotions import follow_roles
+from sidecar.servers.restarted_meanwhile import planned_for_restarted
+from sidecar.state.control_state import ControlState
+from sidecar.state.sidecar_state import SidecarState
+from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -41,3 +51,25 @@ def test_it_gets_the_planned_size(
             sidecar.metrics.snapshot,
         )
         assert sizes() == (SIZES if is_restarted else {**SIZES, "a": 20 * MB})
+
+
+def test_on_the_way_to_a_plans_sizes_nothing_is_put_back() -> None:
+    """The others would give at once what it was to get as it fills."""
+    reading = SimpleNamespace(run_id="new")
+    state = SidecarState(
+        targets_bytes={"a": 40}, run_ids={"a": "old"}, control=ControlState(engaged=True)
+    )
+    readings: Any = {"a": reading}
+    assert planned_for_restarted(state, readings, ()) == {"a": 40}
+    assert planned_for_restarted(replace(state, settled=False), readings, ()) == {}
+
+
+def test_what_a_replica_had_is_no_size_to_roll_back_to(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.json")
+    with store.update() as state:
+        state.replicas = ("a",)
+        state.control = replace(state.control, before_plan_bytes={"a": 4, "b": 9})
+    readings: Any = {"a": SimpleNamespace(ignores_maxmemory=False, maxmemory_bytes=40)}
+    follow_roles(store, readings)
+    assert store.now.replicas == ()
+    assert store.now.control.before_plan_bytes == {"a": 40, "b": 9}
