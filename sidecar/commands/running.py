@@ -110,7 +110,7 @@ def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
     """The same, with those who the sidecar knows to listen at the servers' addresses: as it says
     itself to who may not read its state. If that is not to be had either, root and we are believed.
     Raises DocumentError."""
-    from sidecar.servers.known_listeners import with_known
+    from sidecar.servers.known_listeners import listened_place, with_known
     from sidecar.state.state_store import load_state
 
     check_whose_files(config)
@@ -123,7 +123,7 @@ def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
         told = {one["name"]: one["listeners"] for one in status_of(config)["servers"]}
     except SidecarSilentError:
         told = {}
-    known = {server.url: told.get(server.name) or () for server in config.servers}
+    known = {listened_place(one.url): told.get(one.name) or () for one in config.servers}
     return with_known(config, known)
 
 

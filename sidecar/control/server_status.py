@@ -16,6 +16,7 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
@@ -108,7 +109,7 @@ def server_status(
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if has_curve else None),
         **_seen_part(config, seen, has_curve),
-        "listeners": state.listeners.get(config.url),
+        "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
         "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
         "settings_by": settings.set_by if settings else None,

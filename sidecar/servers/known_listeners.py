@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,17 +20,17 @@ class StoredListeners:
     """Of one address, for the sidecar: remembered with its state, from the first time on."""
 
     def __init__(self, store: StateStore, url: str) -> None:
-        self._store, self._url = store, url
+        self._store, self._place = store, listened_place(url)
 
     @property
     def users(self) -> Collection[int] | None:
         """Their numbers; ``None``: nobody has been seen there."""
-        return self._store.now.listeners.get(self._url)
+        return self._store.now.listeners.get(self._place)
 
     def learn(self, users: Collection[int]) -> None:
         """Remember those that were found there first."""
         with self._store.update() as state:
-            state.listeners = state.listeners | {self._url: tuple(sorted(users))}
+            state.listeners = state.listeners | {self._place: tuple(sorted(users))}
 
 
 class FoundListeners:
@@ -43,6 +44,19 @@ class FoundListeners:
         self.users = users
 
 
+def listened_place(url: str) -> str:
+    """The same for all spellings of an address."""
+    host, port = place_of(url)
+    if not port:
+        return host
+    with suppress(OSError):
+        host = socket.inet_ntoa(socket.inet_aton(host))  # as 127.1
+    with suppress(ValueError):
+        address = ip_address(host)
+        host = str(getattr(address, "ipv4_mapped", None) or address)
+    return f"{host}:{port}"
+
+
 def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
     """The same, for the sidecar."""
     return replace(server, listeners=StoredListeners(store, server.url))
@@ -51,7 +65,8 @@ def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
 def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) -> SidecarConfig:
     """The same, for a command, that sends nothing to whom the sidecar would send nothing."""
     servers = (
-        replace(one, listeners=FoundListeners(listeners.get(one.url))) for one in config.servers
+        replace(one, listeners=FoundListeners(listeners.get(listened_place(one.url))))
+        for one in config.servers
     )
     return replace(config, servers=tuple(servers))
 

@@ -15,7 +15,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.servers.guarded_connection import _Listeners
-from sidecar.servers.known_listeners import FoundListeners, believe_listeners
+from sidecar.servers.known_listeners import FoundListeners, believe_listeners, listened_place
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import problems
@@ -106,7 +106,7 @@ def test_another_user_of_a_server_is_believed_once_somebody_says_so(
             wait_until(
                 lambda: any(len(one) > len(b"listens") for one in heard), lambda: problems(sidecar)
             )
-            assert 65534 in sidecar._store.now.listeners[f"redis://127.0.0.1:{port}"]
+            assert 65534 in sidecar._store.now.listeners[f"127.0.0.1:{port}"]
 
 
 def test_who_is_not_seen_is_told_nothing_where_somebody_was() -> None:
@@ -134,4 +134,18 @@ def test_who_is_believed_is_he_who_listens_now(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
         assert believe_listeners(store, url) == {os.geteuid()}
-    assert store.now.listeners == {url: (os.geteuid(),)}
+    assert store.now.listeners == {listened_place(url): (os.geteuid(),)}
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "redis://127.0.0.1:7001/",
+        "redis://127.1:7001/0",
+        "redis://[::ffff:127.0.0.1]:7001",
+        "redis://localhost:7001?db=1",
+        "redis://LocalHost:7001",
+    ],
+)
+def test_an_address_is_the_same_however_it_is_spelt(spelt: str) -> None:
+    assert listened_place(spelt) == "127.0.0.1:7001"
