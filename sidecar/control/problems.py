@@ -84,10 +84,18 @@ def problems_of(
     for one in servers:
         found += _of_samples_and_memory(one, silent_seconds(one["name"]))
     found += [
-        f"{name} was given {format_size(hold.bytes)} by hand and keeps it until 'spreds resume'"
+        _by_hand(name, hold.bytes, next((one for one in servers if one["name"] == name), None))
         for name, hold in state.control.held.items()
     ]
     return [*found, *_needs(servers, state)]
+
+
+def _by_hand(name: str, size_bytes: int, server: Mapping[str, Any] | None) -> str:
+    has = server and server["maxmemory_bytes"]
+    given = f"{name} was given {format_size(size_bytes)} by hand"
+    if has and has != size_bytes:
+        return f"{given}, and has {format_size(has)} since: 'spreds resume' forgets that"
+    return f"{given} and keeps it until 'spreds resume'"
 
 
 def _used_too_much(servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any]) -> str:

@@ -175,7 +175,13 @@ def _of_servers(actuator: Actuator) -> list[str]:
 def _refusing_writes(actuator: Actuator) -> Iterator[str]:
     for name, reading in actuator.readings.items():
         size, least = reading.maxmemory_bytes, actuator.latest_least_bytes.get(name, 0)
-        if 0 < size < least and not reading.ignores_maxmemory:
+        if 0 < size < reading.counted_bytes and reading.maxmemory_policy == "noeviction":
+            yield (
+                f"{name} refuses writes: it does not evict, uses "
+                f"{format_size(reading.counted_bytes)}, and has {format_size(size)}, which is left "
+                "as it is: give it what it needs, in its own file, too"
+            )
+        elif 0 < size < least and not reading.ignores_maxmemory:
             yield (
                 f"{name} refuses writes, or soon will: it has {format_size(size)}, and needs "
                 f"{format_size(least)} for what it cannot evict; it gets that as soon as others "

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.control.problems import problems_of
 from sidecar.control.status_document import _refusing_writes
-from sidecar.state.control_state import ControlState, Pause
+from sidecar.state.control_state import ControlState, Hold, Pause
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from tests.secret_file import write_secret
@@ -253,10 +253,38 @@ def test_who_needs_room_is_told_what_for(role: str, keeps: str | None, words: st
 
 @pytest.mark.parametrize(("needs", "ignores", "told"), [(9, False, 1), (8, False, 0), (9, True, 0)])
 def test_who_refuses_writes_is_told(needs: int, ignores: bool, told: int) -> None:
-    reading = SimpleNamespace(maxmemory_bytes=8 * MB, ignores_maxmemory=ignores)
+    reading = SimpleNamespace(
+        maxmemory_bytes=8 * MB,
+        counted_bytes=8 * MB,
+        maxmemory_policy="allkeys-lru",
+        ignores_maxmemory=ignores,
+    )
     actuator = SimpleNamespace(readings={"a": reading}, latest_least_bytes={"a": needs * MB})
     said = list(_refusing_writes(actuator))  # type: ignore[arg-type]
     assert len(said) == told
     assert all(
         "a refuses writes, or soon will: it has 8 MiB, and needs 9 MiB" in one for one in said
+    )
+
+
+def test_one_that_does_not_evict_and_restarted_with_too_little_is_told() -> None:
+    reading = SimpleNamespace(
+        maxmemory_bytes=4 * MB,
+        counted_bytes=28 * MB,
+        maxmemory_policy="noeviction",
+        ignores_maxmemory=False,
+    )
+    actuator = SimpleNamespace(readings={"q": reading}, latest_least_bytes={})
+    (said,) = _refusing_writes(actuator)  # type: ignore[arg-type]
+    assert said.startswith("q refuses writes: it does not evict, uses 28 MiB, and has 4 MiB, ")
+
+
+@pytest.mark.parametrize(
+    ("has", "words"),
+    [(38, "and keeps it until"), (30, "and has 30 MiB since: 'spreds resume' forgets that")],
+)
+def test_a_size_by_hand_that_a_restart_has_ended_is_told_as_that(has: int, words: str) -> None:
+    control = ControlState(engaged=True, held={"a": Hold(38 * MB, 1.0)})
+    assert f"a was given 38 MiB by hand {words}" in _said(control, _server("a", has, 38)).replace(
+        "hand, and", "hand and"
     )
