@@ -80,11 +80,17 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
 
 def cut_who_came(watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics) -> None:
     """A server that was just found to be another process, or to answer again, gives what it has
-    above its size before anything else is done: until then the sum may exceed the budget."""
+    above its size before anything else is done: until then the sum may exceed the budget. One that
+    does not evict gets what its own file lacks, which nobody else has taken yet: it would keep that
+    size, and refuse writes."""
     size_bytes = sizes_bytes.get(watch.name)
     if size_bytes is None or not watch.has_come():
         return
     state = watch.state(size_bytes)
+    may_be_set = state.reachable and not state.refuses and not state.held
+    if may_be_set and not state.evicts and state.maxmemory_bytes < size_bytes:
+        apply_transition(Grow(watch.name, int(state.maxmemory_bytes), size_bytes), watch, metrics)
+        return
     if not state.maxmemory_bytes > state.goal_bytes:
         return
     if state.held_bytes > size_bytes and not state.in_shrink_mode:

@@ -16,7 +16,6 @@ from botocore.exceptions import BotoCoreError
 from sidecar.storage.emulator_listeners import believed_listeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
-    is_loopback,
     is_of_this_machine,
     listening_sockets,
 )
@@ -104,8 +103,6 @@ def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
         users = {one.user_id for one in listening_sockets((address,), port)}
         if users <= believed:
             accepted = accepted_ends(connected, connected.gettimeout() or 0)
-            if not accepted and not is_loopback(address):
-                return  # root has the kernel forward the port, as into a container
             users = {one.user_id for one in accepted}
     except OSError as error:
         raise StrangerError(words=f"controller.endpoint_url: {address}:{port}: {error}") from error

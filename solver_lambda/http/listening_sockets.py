@@ -118,11 +118,6 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
 
-def is_loopback(host: Host) -> bool:
-    """Also of version 4 where it is mapped into version 6."""
-    return _plain(host).is_loopback
-
-
 def is_of_this_machine(connected: socket.socket) -> bool:
     """Whether the other end has an address of ours: then one can be bound to it."""
     host, _, *more = connected.getpeername()

@@ -38,19 +38,39 @@ def test_it_gets_the_planned_size(
         }
 
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: len(sidecar._store.now.run_ids) == 3, sidecar.metrics.snapshot)
+        wait_until(
+            lambda: len(sidecar._store.now.run_ids) == 3 and sidecar._store.now.settled,
+            sidecar.metrics.snapshot,
+        )
     assert sizes() == SIZES
     if is_restarted:
         servers["a"].restart()
         assert sizes()["a"] != SIZES["a"]
     else:
         servers["a"].client.config_set("maxmemory", 20 * MB)
+    right = SIZES if is_restarted else {**SIZES, "a": 20 * MB}
     with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.targets() == right, sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._actuator.settled and sizes() == right, sizes)
+
+
+def test_one_that_does_not_evict_gets_its_size_back_when_it_restarts(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """With the small one of its own file it refused all writes, for good."""
+    a = start_server("8mb", **{"maxmemory-policy": "noeviction"})
+    servers = {"a": a, "b": start_server("9mb"), "c": start_server("9mb")}
+    a.client.config_set("maxmemory", 30 * MB)
+    path = write_node(servers, budget="48mb", memory='rss_wait = "0s"')
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._store.now.run_ids.get("a"), sidecar.metrics.snapshot)
+        a.restart()
         wait_until(
-            lambda: sidecar._actuator.settled and len(sidecar._actuator.readings) == 3,
+            lambda: int(a.client.config_get("maxmemory")["maxmemory"]) == 30 * MB,
             sidecar.metrics.snapshot,
         )
-        assert sizes() == (SIZES if is_restarted else {**SIZES, "a": 20 * MB})
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        assert sidecar._actuator.targets() == {"a": 30 * MB, "b": 9 * MB, "c": 9 * MB}
 
 
 def test_on_the_way_to_a_plans_sizes_nothing_is_put_back() -> None:
