@@ -105,22 +105,23 @@ def _add_verb(verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the verb and print what holds then, with ``--json`` the document; 1 if there is none.
-    Raises DocumentError, StoreError."""
+    """Run the verb and print what holds then, with ``--json`` the document; 1 if there was nothing
+    to remove. Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
     text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
-        return _show(text, place, options)
+        _show(text, place, options)
+        return 0
     changes = _changes(options)
     if options.verb == "set" and not changes:
         raise DocumentError("weights set: name at least one setting")
     if options.verb == "unset" and not changes:
         place.store.delete(key)
         _mark(place, options.server)
-        return _show(None, place, options, code=0 if text is not None else 1)
-    if options.verb == "unset" and text is None:
-        return _show(None, place, options)
+    if options.verb == "unset" and (not changes or text is None):
+        _show(None, place, options)
+        return 0 if text is not None else 1
     # A damaged old document must be removed on purpose: ``unset`` without names.
     old = TeamSettings.loads(text, key).values if text is not None else {}
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
@@ -131,10 +132,10 @@ def execute(options: argparse.Namespace) -> int:
         check_minimum(place.server, settings, key)
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
-    code = _show(settings.dumps(), place, options)
+    _show(settings.dumps(), place, options)
     if not options.json:
         print("these count from the sidecar's next plan on")
-    return code
+    return 0
 
 
 def _mark(place: _Place, server: str) -> None:
@@ -148,8 +149,7 @@ def _mark(place: _Place, server: str) -> None:
         )
 
 
-def _show(text: bytes | None, place: _Place, options: argparse.Namespace, code: int = 1) -> int:
-    """``code`` is for no settings at all."""
+def _show(text: bytes | None, place: _Place, options: argparse.Namespace) -> None:
     if options.json:
         print("{}" if text is None else _read(text, place, options).dumps().decode())
     elif text is None:
@@ -158,7 +158,6 @@ def _show(text: bytes | None, place: _Place, options: argparse.Namespace, code: 
         settings = _read(text, place, options)
         for line in _words(settings, place.server):
             print(line)
-    return code if text is None else 0
 
 
 def _read(text: bytes, place: _Place, options: argparse.Namespace) -> TeamSettings:
