@@ -14,3 +14,14 @@ class KnownListeners(Protocol):
 
     def learn(self, users: Collection[int]) -> None:
         """These were found there first."""
+
+
+class FoundListeners:
+    """Those that somebody knows, or that are found first, for this process."""
+
+    def __init__(self, users: Collection[int] | None = None) -> None:
+        self.users = users
+
+    def learn(self, users: Collection[int]) -> None:
+        """For its other connections."""
+        self.users = users

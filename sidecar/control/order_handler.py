@@ -23,7 +23,7 @@ from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
-from solver_lambda.http.message import user_of
+from solver_lambda.http.message import users_in_words
 
 log = logging.getLogger(__name__)
 
@@ -236,8 +236,7 @@ class OrderHandler:
             users = believe_listeners(self._store, url)
         except (OSError, ValueError) as error:
             raise OrderRefusedError(f"{name}: {error}") from error
-        who = " and ".join(map(user_of, sorted(users)))
-        return f"{who} listens at {name}'s address, and is believed from now on"
+        return f"{users_in_words(users)} listens at {name}'s address, and is believed from now on"
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()

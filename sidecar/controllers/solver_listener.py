@@ -10,9 +10,9 @@ from ipaddress import ip_address
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
     is_of_this_machine,
-    listening_sockets,
+    listening_users,
 )
-from solver_lambda.http.message import user_of
+from solver_lambda.http.message import users_in_words
 
 
 class StrangerError(Exception):
@@ -30,15 +30,14 @@ def check_listener(connected: socket.socket, wait_seconds: float) -> None:
         return
     host, port, *_ = connected.getpeername()
     address = ip_address(host)
-    users = {listening.user_id for listening in listening_sockets((address,), port)}
-    _check(users, "there listens")
+    _check(listening_users((address,), port), "there listens")
     # Nor to whom nobody can see: a port may be forwarded, or have had a stranger a moment ago.
     _check({end.user_id for end in accepted_ends(connected, wait_seconds)}, "our connection has")
 
 
 def _check(users: set[int], have_it: str) -> None:
     if not users or users - {0, os.geteuid()}:
-        who = " and ".join(user_of(one) for one in sorted(users)) or "nobody who can be seen"
+        who = users_in_words(users) or "nobody who can be seen"
         raise StrangerError(
             f"{have_it} {who}, not our user or root, and nothing was sent: with "
             "controller.key_file and no token, nobody else's plan is believed"

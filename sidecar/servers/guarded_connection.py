@@ -16,14 +16,15 @@ from typing import Any
 
 import redis
 
-from sidecar.config.listeners import KnownListeners
+from sidecar.config.listeners import FoundListeners, KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
+    addresses_of,
     is_of_this_machine,
-    listening_sockets,
+    listening_users,
     nobody_in_particular,
 )
-from solver_lambda.http.message import user_of
+from solver_lambda.http.message import user_of, users_in_words
 
 NOT_BEFORE = "as he has not listened there before"
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
@@ -69,14 +70,13 @@ class _Listeners:
     """Users who may listen at a server's address."""
 
     def __init__(self, believed: Collection[int] | None, known: KnownListeners | None) -> None:
-        self._believed, self._known = believed, known
-        self._found: Collection[int] | None = None
+        self._believed, self._known = believed, known or FoundListeners()
 
     def check(self, users: Collection[int], place: str) -> None:
         """Raises OSError where others do."""
         believed, words = self._believed, ""
         if believed is None:
-            found = self._found if self._known is None else self._known.users
+            found = self._known.users
             if found is None:
                 self._learn(users)
                 return
@@ -85,16 +85,15 @@ class _Listeners:
             believed = {0, os.geteuid(), *found}
             words = f", {NOT_BEFORE}: if he is the server's, say so by 'spreds resume FILE SERVER'"
         if others := set(users) - set(believed):
-            who = " and ".join(user_of(one) for one in sorted(others))
-            raise OSError(f"{who} listens at {place} now, and nothing was sent{words}")
+            raise OSError(
+                f"{users_in_words(others)} listens at {place} now, and nothing was sent{words}"
+            )
 
     def _learn(self, users: Collection[int]) -> None:
         """Where users cannot be told apart, nothing can be learnt; where none are seen, that is so
         of a port that the kernel forwards."""
         if nobody_in_particular() not in users:
-            self._found = users
-            if self._known is not None:
-                self._known.learn(users)
+            self._known.learn(users)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
@@ -122,12 +121,11 @@ def _refuse_stranger(
     host, port, *_ = connected.getpeername()
     address = ip_address(host.partition("%")[0])
     # Whoever listens at another address of the name has the connection where the server does not.
-    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found} | {address}
-    users = {listening.user_id for listening in listening_sockets(hosts, port)}
+    hosts = addresses_of(name, port) | {address}
+    users = listening_users(hosts, port)
     if len(hosts) > 1 and len(users) > 1:
         raise OSError(
-            f"{' and '.join(user_of(one) for one in sorted(users))} listen at addresses of {name}, "
+            f"{users_in_words(users)} listen at addresses of {name}, "
             "and nothing was sent: write the server's address instead of its name"
         )
     listeners.check(users, f"{host}:{port}")
@@ -141,7 +139,7 @@ def _refuse_stranger(
             "nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
     for stranger in ends - users:
-        listens = " and ".join(user_of(one) for one in sorted(users)) or "nobody"
+        listens = users_in_words(users) or "nobody"
         raise OSError(
             f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"

@@ -11,9 +11,10 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from sidecar.config.addresses import place_of
+from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.state.state_store import StateStore
-from solver_lambda.http.listening_sockets import listening_sockets
+from solver_lambda.http.listening_sockets import addresses_of, listening_users
 
 
 class StoredListeners:
@@ -31,17 +32,6 @@ class StoredListeners:
         """Remember those that were found there first."""
         with self._store.update() as state:
             state.listeners = state.listeners | {self._place: tuple(sorted(users))}
-
-
-class FoundListeners:
-    """Of one address, for a command: those that the sidecar knows, or that are found first."""
-
-    def __init__(self, users: Collection[int] | None) -> None:
-        self.users = users
-
-    def learn(self, users: Collection[int]) -> None:
-        """For this command's other connections."""
-        self.users = users
 
 
 def listened_place(url: str) -> str:
@@ -78,18 +68,16 @@ def believe_listeners(store: StateStore, url: str) -> Collection[int]:
         ValueError: nobody listens there.
         OSError: that cannot be told.
     """
-    users = listening_users(url)
+    users = _listening_users(url)
     if not users:
         raise ValueError("nobody listens there now")
     StoredListeners(store, url).learn(users)
     return users
 
 
-def listening_users(url: str) -> Collection[int]:
+def _listening_users(url: str) -> Collection[int]:
     """Of an address of this machine. Raises OSError."""
     host, port = place_of(url)
     if not port:
         return {Path(host).stat().st_uid}
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
-    return {one.user_id for one in listening_sockets(hosts, port)}
+    return listening_users(addresses_of(host, port), port)

@@ -17,9 +17,9 @@ from sidecar.storage.emulator_listeners import believed_listeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
     is_of_this_machine,
-    listening_sockets,
+    listening_users,
 )
-from solver_lambda.http.message import user_of
+from solver_lambda.http.message import users_in_words
 
 
 class StrangerError(BotoCoreError):  # type: ignore[misc]
@@ -100,7 +100,7 @@ def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
     if not is_of_this_machine(connected):
         return
     try:
-        users = {one.user_id for one in listening_sockets((address,), port)}
+        users = listening_users((address,), port)
         if users <= believed:
             accepted = accepted_ends(connected, connected.gettimeout() or 0)
             users = {one.user_id for one in accepted}
@@ -108,8 +108,7 @@ def _refuse_stranger(connected: socket.socket, believed: set[int]) -> None:
         raise StrangerError(words=f"controller.endpoint_url: {address}:{port}: {error}") from error
     if users and users <= believed:
         return
-    strangers = sorted(users - believed)
-    who = " and ".join(map(user_of, strangers)) or "somebody who cannot be seen"
+    who = users_in_words(users - believed) or "somebody who cannot be seen"
     raise StrangerError(
         words=f"controller.endpoint_url: {who} has {address}:{port}, and nothing was sent: only "
         "root and our user are believed, and by a sidecar who listened there when it started; if "

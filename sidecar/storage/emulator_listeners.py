@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from solver_lambda.http.listening_sockets import listening_sockets, nobody_in_particular
+from solver_lambda.http.listening_sockets import addresses_of, listening_users, nobody_in_particular
 
 # By host and port.
 _believed: dict[tuple[str, int], frozenset[int]] = {}
@@ -19,9 +17,7 @@ def believe_listeners(endpoint_url: str) -> None:
     if place in _believed:
         return
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        hosts = {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
-        users = {one.user_id for one in listening_sockets(hosts, port)}
+        users = listening_users(addresses_of(host, port), port)
     except (OSError, UnicodeError):  # it can be asked for no plan either
         users = set()
     _believed[place] = frozenset(users - {nobody_in_particular()})

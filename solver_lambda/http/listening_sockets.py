@@ -56,6 +56,17 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
     return sockets
 
 
+def listening_users(hosts: Collection[Host], port: int) -> set[int]:
+    """Whose they are. Raises OSError where the kernel does not tell."""
+    return {one.user_id for one in listening_sockets(hosts, port)}
+
+
+def addresses_of(name: str, port: int) -> set[Host]:
+    """All that a name has. Raises OSError: it has none, or UnicodeError: it cannot be a name."""
+    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+
+
 def all_listening(proc: Path = PROC) -> Iterator[tuple[tuple[Host, int], ListeningSocket]]:
     """Addresses with their ports, and the sockets that listen there; ``proc``: of the kernel.
 

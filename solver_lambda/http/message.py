@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
@@ -52,6 +52,11 @@ def user_of(uid: int) -> str:
     """A user of this machine, for people."""
     name = name_of(uid)
     return f"uid {uid}" if name is None else f"{name} (uid {uid})"
+
+
+def users_in_words(uids: Iterable[int]) -> str:
+    """All of them; empty: there are none."""
+    return " and ".join(map(user_of, sorted(uids)))
 
 
 @lru_cache(maxsize=256)
