@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sidecar.state.control_state import ControlState, OrderOrigin, read_sizes
 from sidecar.state.gain_since_installation import GainSinceInstallation
@@ -11,6 +11,8 @@ from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words
+
+_One = TypeVar("_One", str, int)
 
 if TYPE_CHECKING:
     from solver_lambda.documents.observation import ServerObservation
@@ -190,10 +192,10 @@ class SidecarState:
                 else {}
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
-            taking_commands=_taking_commands(fields.table("taking_commands", {})),
-            listeners=_listeners(fields.table("listeners", {})),
+            taking_commands=_lists(fields, "taking_commands", str, "commands"),
+            listeners=_lists(fields, "listeners", int, "users' numbers"),
             run_ids=_texts(fields.table("run_ids", {})),
-            replicas=_replicas(fields),
+            replicas=_list(fields, "replicas", str, "servers"),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
@@ -247,31 +249,17 @@ def _texts(fields: Fields) -> dict[str, str]:
     return {name: fields.text(name) for name in fields.names()}
 
 
-def _taking_commands(fields: Fields) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for name in fields.names():
-        words = fields.value(name)
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise fields.refuse(name, f"must be a list of commands, not {shown(words)}")
-        found[name] = tuple(words)
-    return found
+def _list(fields: Fields, key: str, kind: type[_One], what: str) -> tuple[_One, ...]:
+    values = fields.value(key, [])
+    if not isinstance(values, list | tuple) or not all(type(one) is kind for one in values):
+        raise fields.refuse(key, f"must be a list of {what}, not {shown(values)}")
+    return tuple(values)
 
 
-def _replicas(fields: Fields) -> tuple[str, ...]:
-    names = fields.value("replicas", [])
-    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
-        raise fields.refuse("replicas", f"must be a list of servers, not {shown(names)}")
-    return tuple(names)
-
-
-def _listeners(fields: Fields) -> dict[str, tuple[int, ...]]:
-    found = {}
-    for url in fields.names():
-        users = fields.value(url)
-        if not isinstance(users, list) or not all(type(user) is int for user in users):
-            raise fields.refuse(url, f"must be a list of users' numbers, not {shown(users)}")
-        found[url] = tuple(users)
-    return found
+def _lists(fields: Fields, key: str, kind: type[_One], what: str) -> dict[str, tuple[_One, ...]]:
+    """By name; empty where the table is missing."""
+    named = fields.table(key, {})
+    return {name: _list(named, name, kind, what) for name in named.names()}
 
 
 def _latency(fields: Fields) -> ObservedLatency:
