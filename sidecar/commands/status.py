@@ -8,12 +8,7 @@ import json
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.running import (
-    check_whose_files,
-    client_despite,
-    status_of,
-    with_known_listeners,
-)
+from sidecar.commands.running import client_despite, status_of, with_known_listeners
 from sidecar.commands.status_words import print_status
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
@@ -52,9 +47,8 @@ def execute(options: argparse.Namespace) -> int:
     except DocumentError as error:
         _print(_as_told(client_despite(options.config, error).status()), as_json=options.json)
         return 1
-    check_whose_files(config)
-    state = load_state(config.state_file) if config.state_file else SidecarState()
     config = with_known_listeners(config)
+    state = load_state(config.state_file) if config.state_file else SidecarState()
     targets = {} if state.settled else state.targets_bytes
     told: dict[str, Any] | None = None
     silent = None
