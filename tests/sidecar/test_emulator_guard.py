@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Thread
 
 import pytest
@@ -19,6 +17,7 @@ from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
 from tests.sidecar.answering import answering
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
+from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.own_address import own_address
 from workloads.local_node import wait_until
 from workloads.local_server import free_port
@@ -34,17 +33,6 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
 
 
-@contextmanager
-def strangers(port: int, host: str = "127.0.0.1") -> Iterator[socket.socket]:
-    os.seteuid(65534)
-    try:
-        listening = socket.create_server((host, port))
-    finally:
-        os.seteuid(0)
-    with listening:
-        yield listening
-
-
 def store_at(port: int) -> S3Store:
     return S3Store("observations", "us-east-1", f"http://127.0.0.1:{port}")
 
@@ -53,7 +41,7 @@ def store_at(port: int) -> S3Store:
 def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
     port = free_port()
     believe_listeners(f"http://127.0.0.1:{port}")  # as the sidecar starts
-    with strangers(port) as listening:
+    with strangers_listener(port) as listening:
         with pytest.raises(StoreError) as refused:
             store_at(port).put("n1/1.json", b"{}")
         with listening.accept()[0] as connected:
@@ -66,7 +54,7 @@ def test_who_has_the_port_while_the_emulator_is_down_is_sent_nothing() -> None:
 
 @as_root
 def test_who_has_another_address_of_this_machine_is_sent_nothing() -> None:
-    with strangers(0, own_address()) as listening:
+    with strangers_listener(0, own_address()) as listening:
         host, port = listening.getsockname()
         with pytest.raises(StoreError, match=r"nobody \(uid 65534\) has .*, and nothing was sent"):
             S3Store("observations", "us-east-1", f"http://{host}:{port}").put("a", b"{}")
@@ -79,7 +67,7 @@ def test_a_command_sends_nothing_to_who_listened_before_it_began(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """He may have taken the port at any time; a sidecar that runs knows who had it before."""
-    with strangers(0) as listening:
+    with strangers_listener(0) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         heard = []
 
@@ -109,7 +97,7 @@ def test_who_accepts_where_root_listens_is_sent_nothing(monkeypatch: pytest.Monk
 
 @as_root
 def test_another_user_who_listened_at_the_start_is_asked() -> None:
-    with strangers(0) as listening:
+    with strangers_listener(0) as listening:
         heard = []
 
         def answer() -> None:
@@ -149,7 +137,7 @@ def test_an_emulator_that_does_not_accept_is_sent_nothing() -> None:
 
 @as_root
 def test_no_certificate_is_fetched_from_a_stranger() -> None:
-    with strangers(0) as listening:
+    with strangers_listener(0) as listening:
         check = SignatureCheck(TOPIC, f"http://127.0.0.1:{listening.getsockname()[1]}")
         heard = []
 

@@ -29,6 +29,7 @@ from solver_lambda.http.listening_sockets import (
 from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
+from tests.sidecar.other_user import strangers_listener
 from workloads.local_server import free_port
 
 
@@ -48,17 +49,6 @@ def test_a_stranger_with_the_connection_is_sent_nothing(
         assert stranger.recv(100) == b""
 
 
-def _strangers(port: int, host: str) -> socket.socket:
-    """Another user's that listens; of version 6, at that alone."""
-    os.seteuid(65534)
-    try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
-    finally:
-        os.seteuid(0)
-
-
 _ASKS = """
 import sys
 import tracemalloc
@@ -68,6 +58,7 @@ from sidecar.config.node import ServerConfig
 from solver_lambda.http.listening_sockets import is_of_this_machine
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError
+from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.opened_from_both_sides import connect_from
 print("ready", flush=True)
 port, at = int(input()), ("127.0.0.1", int(input()))
@@ -129,7 +120,6 @@ def test_a_server_of_another_user_is_asked_when_it_has_accepted(
     monkeypatch: pytest.MonkeyPatch, host: str, at: str
 ) -> None:
     """The kernel has no user of the connection until then."""
-    family = socket.AF_INET6 if ":" in at else socket.AF_INET
     accepted: list[socket.socket] = []
 
     def accepts(_: float) -> None:
@@ -141,11 +131,7 @@ def test_a_server_of_another_user_is_asked_when_it_has_accepted(
             finally:
                 os.seteuid(0)
 
-    os.seteuid(65534)
-    try:
-        listening = socket.create_server((at, 0), family=family)
-    finally:
-        os.seteuid(0)
+    listening = strangers_listener(host=at)
     monkeypatch.setattr(time, "sleep", accepts)
     with listening:
         url = f"redis://{host}:{listening.getsockname()[1]}"
@@ -212,7 +198,7 @@ def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
     port = free_port()
     start_server("12mb", port=port, bind="127.0.0.1")
     monkeypatch.setattr(socket, "getaddrinfo", both)
-    with _strangers(port, "::1") as stranger:
+    with strangers_listener(port, "::1") as stranger:
         config = load_node({"a": f"redis://cache:{port}"}).servers[0]
         with pytest.raises(ServerDownError, match=r"root .* and nobody .* listen at addresses of"):
             RedisServer(config).read()
@@ -225,7 +211,7 @@ def test_who_listens_at_all_of_version_6_does_not_listen_at_version_4() -> None:
     """Else he who has the connection, too, would be taken for the server."""
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
-        with _strangers(port, "::"):
+        with strangers_listener(port, "::"):
             for host, user in (("127.0.0.1", 0), ("::1", 65534)):
                 found = listening_sockets((ip_address(host),), port)
                 assert {one.user_id for one in found} == {user}
@@ -278,7 +264,7 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
     run_id = server.read().run_id
     first.stop()
     server.close()
-    with _strangers(port, "127.0.0.1") as listening:
+    with strangers_listener(port, "127.0.0.1") as listening:
         words = (
             r"nobody \(uid 65534\) listens at .* now, and nothing was sent, as he has not listened"
         )

@@ -14,13 +14,14 @@ from threading import Thread
 import pytest
 
 from sidecar.cli import main
+from sidecar.config.listeners import FoundListeners
 from sidecar.servers.guarded_connection import _Listeners
-from sidecar.servers.known_listeners import FoundListeners, believe_listeners, listened_place
+from sidecar.servers.known_listeners import believe_listeners, listened_place
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import problems
 from workloads.local_node import sidecar_in_thread, wait_until
-from workloads.local_server import free_port
+from workloads.local_server import LocalServer, free_port
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")
 
@@ -62,6 +63,14 @@ def stranger(port: int) -> Iterator[list[bytes]]:
         ours.close()
 
 
+def node_of_two(start_server: StartServer, write_node: WriteNode) -> tuple[LocalServer, int, Path]:
+    """The first server, its port, and the node's file."""
+    port = free_port()
+    first, other = start_server("8mb", port=port), start_server("8mb")
+    path = write_node({"s0": f"redis://127.0.0.1:{port}", "s1": other.url}, budget="16mb")
+    return first, port, path
+
+
 @pytest.mark.parametrize("may_read_state", [True, False])
 def test_he_is_told_nothing_although_all_were_started_anew(
     start_server: StartServer,
@@ -70,9 +79,7 @@ def test_he_is_told_nothing_although_all_were_started_anew(
     monkeypatch: pytest.MonkeyPatch,
     may_read_state: bool,
 ) -> None:
-    port = free_port()
-    first, other = start_server("8mb", port=port), start_server("8mb")
-    path = write_node({"s0": f"redis://127.0.0.1:{port}", "s1": other.url}, budget="16mb")
+    first, port, path = node_of_two(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._store.now.listeners, sidecar.metrics.snapshot)
     first.stop()
@@ -93,9 +100,7 @@ def test_he_is_told_nothing_although_all_were_started_anew(
 def test_another_user_of_a_server_is_believed_once_somebody_says_so(
     start_server: StartServer, write_node: WriteNode, tmp_path: Path
 ) -> None:
-    port = free_port()
-    first, other = start_server("8mb", port=port), start_server("8mb")
-    path = write_node({"s0": f"redis://127.0.0.1:{port}", "s1": other.url}, budget="16mb")
+    first, port, path = node_of_two(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._store.now.listeners, sidecar.metrics.snapshot)
         first.stop()

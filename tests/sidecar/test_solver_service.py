@@ -25,6 +25,7 @@ from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
+from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.own_address import own_address
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.tls_proxy import Authority, tls_proxy
@@ -206,11 +207,7 @@ def test_a_service_that_says_the_token_again_is_not_quoted() -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
-    os.seteuid(65534)
-    try:
-        listening = socket.create_server((host, 0))
-    finally:
-        os.seteuid(0)
+    listening = strangers_listener(host=host)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
     with listening:
         with pytest.raises(ServiceError, match=r"there listens nobody .*nothing was sent"):
@@ -227,11 +224,7 @@ def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 def test_another_user_at_another_address_of_this_machine_is_sent_nothing() -> None:
     host = own_address()
-    os.seteuid(65534)
-    try:
-        listening = socket.create_server((host, 0))
-    finally:
-        os.seteuid(0)
+    listening = strangers_listener(host=host)
     url = f"http://{host}:{listening.getsockname()[1]}/"
     with listening:
         with pytest.raises(ServiceError, match=r"there listens nobody .*nothing was sent"):
