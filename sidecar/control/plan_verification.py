@@ -85,12 +85,16 @@ class PlanVerification:
             self._outcome.step(counts, seconds)
 
     def conclude(self, cycle_seconds: float) -> None:
-        """The next observation is due: judge the plan before it, and take back what did harm."""
+        """The next observation is due: judge the plan before it, and take back what did harm. While
+        it is too early to tell, what comes until the next plan counts as well."""
         outcome, self._outcome = self._outcome, None
         if outcome is None or not self._store.now.control.sets_sizes:
             return
         check = replace(outcome.check(), at_seconds=time.time())
         words = check.words
+        was_early = self.last is not None and self.last.cycle == check.cycle
+        if check.verdict == "too_early":
+            self._outcome = outcome
         if check.verdict == "failed":
             words = self._take_back(check, cycle_seconds)
             check = replace(check, verdict="rolled_back", words=words)
@@ -100,6 +104,8 @@ class PlanVerification:
                 left = {name: wait for name, wait in waits.items() if name not in outcome.changed}
                 state.control = replace(state.control, wait=None, server_waits=left)
         self.last = check
+        if was_early and check.verdict == "too_early":
+            return
         self._metrics.plans_checked.labels(check.verdict).inc()
         log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
         details = {key: value for key, value in asdict(check).items() if key != "words"}

@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.metrics import Metrics
+from sidecar.control.history import History
 from sidecar.control.plan_outcome import Check, PlanOutcome
-from sidecar.control.plan_verification import sizes_with_one_back
+from sidecar.control.plan_verification import PlanVerification, sizes_with_one_back
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.control_state import ControlState
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
@@ -165,6 +169,28 @@ def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought(
     assert check.verdict == "too_early"
     assert check.words.startswith("too early to tell: since plan 7 the mean access time is ")
     assert after(promise(predicted=0.2), 0.2, curve, a_before=0.25).verdict == "kept"
+
+
+def test_while_it_is_too_early_to_tell_what_comes_goes_on_to_count() -> None:
+    store, history, metrics = StateStore(None), History(None), Metrics()
+    with store.update() as state:
+        state.control = ControlState(engaged=True)
+    enforcement: Any = None  # nothing is taken back
+    verification = PlanVerification(store, enforcement, history, metrics, lambda cycle: None)
+    made = promise(predicted=0.2, error=0.1)
+    curve = {4 * MB: 0.2, 10 * MB: 0.1}
+    after(made, 0.2, curve, a_before=0.25)
+    verification._outcome = made
+    for _ in range(2):
+        verification.conclude(60.0)
+        assert metrics.value("plans_checked", verdict="too_early") == 1
+    # Without the plan, A would have missed so much of what came since.
+    after(made, 0.2, curve, a_before=0.9)
+    verification.conclude(60.0)
+    assert verification.last is not None
+    assert verification.last.verdict == "kept"
+    verification.conclude(60.0)
+    assert [entry["verdict"] for entry in history.tail(9)] == ["too_early", "kept"]
 
 
 def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:

@@ -79,6 +79,8 @@ class VerifiedPlans:
         verdict = promise.check().verdict if promise else None
         if verdict in ("kept", "too_early"):
             self._failures = 0
+        if verdict == "too_early":
+            self._promise = promise
         if verdict != "failed":
             return targets_bytes
         self._failures += 1
