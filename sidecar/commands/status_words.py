@@ -19,7 +19,7 @@ from sidecar.commands.state_words import state_words
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words, without_backend
+from solver_lambda.documents.words import reason_words, time_words, without_backend
 
 # Of two tables, for one would be too wide for a terminal.
 _OF_MEMORY = (
@@ -99,9 +99,13 @@ def _print_sidecar(told: dict[str, Any]) -> None:
 
 def _gains(told: dict[str, Any]) -> Iterator[str]:
     """What came of plans, and what would come of those that are only recommended."""
+    gain = told.get("installed_gain")
+    if measured := told.get("measured_access_time_seconds"):
+        before = gain and gain.get("measured_before_seconds")
+        was = f"; before SPREDS kept sizes it was {time_words(before)}" if before else ""
+        yield f"mean access time, measured in the last window: {time_words(measured)}{was}"
     if told["last_check"]:
         yield f"last outcome: {told['last_check']['words']}"
-    gain = told.get("installed_gain")
     if gain and gain["ratio"] is not None:
         yield (
             "against the sizes that SPREDS found, the mean access time has been "

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
@@ -13,11 +14,13 @@ from sidecar.config.effective_file import changed_options
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, history_path
+from sidecar.control.measured_access_time import measured_access_seconds
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.series import Series
+from sidecar.control.server_events import ServerEvents
 from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
@@ -88,6 +91,7 @@ class ControlPlane:
         # On file with each observation.
         self.gain = store.now.gain
         self._yardstick = Yardstick()
+        self._server_events = ServerEvents(store.now.run_ids)
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -161,6 +165,10 @@ class ControlPlane:
             if self.trouble is not None and time.monotonic() >= self._next_try_at:
                 self._take_over()
             readings = self._actuator.readings
+            for name, words in self._server_events.look(
+                now_seconds, readings, self._actuator.errors()
+            ):
+                self.history.add("server", words, server=name)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 
@@ -200,8 +208,10 @@ class ControlPlane:
         installed = control.installed_bytes
         if not control.engaged or self.observation is None or 0 in installed.values():
             return
-        since = self.gain or GainSinceInstallation(time.time())
         servers = self.observation.servers
+        since = self.gain or GainSinceInstallation(
+            time.time(), measured_before_seconds=measured_access_seconds(servers)
+        )
         self.gain = since.plus(*access_seconds(servers, counts, in_force_bytes, installed, seconds))
 
     def problems(self) -> list[str]:
@@ -243,6 +253,8 @@ class ControlPlane:
             with self._store.update() as state:
                 state.gain = self.gain
             if words := self._yardstick.look(observation):
+                if self.gain is not None:
+                    self.gain = replace(self.gain, measured_before_seconds=None)
                 self.history.add("yardstick", words)
                 self.series.mark(observation.made_at_seconds, words)
                 self.recommended = RecommendedGain(time.time())

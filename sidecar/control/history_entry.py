@@ -8,7 +8,10 @@ from typing import Any
 
 from solver_lambda.documents.reader import MOST_NUMBER
 
-KINDS = ("start", "plan", "check", "order", "hand", "rollback", "budget", "yardstick", "gap")
+KINDS = (
+    *("start", "plan", "check", "order", "hand"),
+    *("rollback", "budget", "yardstick", "server", "gap"),
+)
 # The year 9999: later ones cannot be told.
 MOST_UNIX_SECONDS = 253_402_300_799.0
 

@@ -33,9 +33,12 @@ def giver_of(entry: Mapping[str, Any]) -> str:
     """Who gave the order of an entry, as the system or the token says: neither the name that he
     gave himself, which stands before it, nor the address or the number of a user without a name, of
     which he may have many. Of sizes that were changed for the budget's sake it is the reason, which
-    names the servers whose clients may have brought it about."""
+    names the servers whose clients may have brought it about. Of what a server did it is the
+    server."""
     if entry["kind"] == "budget":
         return str(entry["words"]).partition(":")[0]
+    if entry["kind"] == "server":
+        return str(entry.get("server"))
     giver = str(entry.get("by", "")).rpartition(", as ")[2].partition(" at ")[0]
     return "users without a name" if giver.startswith("uid ") else giver
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.control.measured_access_time import measured_access_seconds
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
 from sidecar.control.standstill import standstill
@@ -74,9 +75,8 @@ def status_document(
         "next_observation_at_seconds": cycle.latest_at_seconds,
         "last_plan": _last_plan(plane, silence),
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
-        "gain": _gain(plane),
-        "recommended_gain": _recommended_gain(plane),
-        "installed_gain": _installed_gain(plane) if state.control.engaged else None,
+        **_gains(plane, state),
+        "measured_access_time_seconds": _measured(cycle),
         "controller": _controller(config, silence),
         "problems": [*plane.problems(), *found, *more_problems, *stands_still],
         "stands_still": bool(stands_still),
@@ -208,6 +208,14 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
     }
 
 
+def _gains(plane: ControlPlane, state: SidecarState) -> dict[str, Any]:
+    return {
+        "gain": _gain(plane),
+        "recommended_gain": _recommended_gain(plane),
+        "installed_gain": _installed_gain(plane) if state.control.engaged else None,
+    }
+
+
 def _gain(plane: ControlPlane) -> dict[str, Any]:
     """Both of the last plan that was held against what came."""
     check = plane.verification.last
@@ -226,7 +234,18 @@ def _recommended_gain(plane: ControlPlane) -> dict[str, Any] | None:
 
 def _installed_gain(plane: ControlPlane) -> dict[str, Any] | None:
     gain = plane.gain
-    return {"since_seconds": gain.since_seconds, "ratio": gain.ratio} if gain else None
+    if gain is None:
+        return None
+    return {
+        "since_seconds": gain.since_seconds,
+        "ratio": gain.ratio,
+        "measured_before_seconds": gain.measured_before_seconds,
+    }
+
+
+def _measured(cycle: ObservationCycle) -> float | None:
+    observation = cycle.last_observation
+    return measured_access_seconds(observation.servers) if observation else None
 
 
 def _controller(config: SidecarConfig, silence: PlannerOutage | None) -> dict[str, Any]:

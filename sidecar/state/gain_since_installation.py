@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver_lambda.documents.reader import Fields
 
@@ -14,18 +14,21 @@ class GainSinceInstallation:
     Attributes:
         in_force_seconds: weighted time that these took with the sizes in force.
         installed_seconds: what they would have taken with those that were found.
+        measured_before_seconds: the mean access time that servers counted in the last window before
+            that; ``None``: not known, or what a miss counts has changed since.
     """
 
     since_seconds: float
     in_force_seconds: float = 0.0
     installed_seconds: float = 0.0
+    measured_before_seconds: float | None = None
 
     def plus(self, in_force_seconds: float, installed_seconds: float) -> GainSinceInstallation:
         """With the reads of another step."""
-        return GainSinceInstallation(
-            self.since_seconds,
-            self.in_force_seconds + in_force_seconds,
-            self.installed_seconds + installed_seconds,
+        return replace(
+            self,
+            in_force_seconds=self.in_force_seconds + in_force_seconds,
+            installed_seconds=self.installed_seconds + installed_seconds,
         )
 
     @property
@@ -39,4 +42,6 @@ class GainSinceInstallation:
     def from_json(cls, fields: Fields) -> GainSinceInstallation:
         """Raises DocumentError."""
         keys = ("since_seconds", "in_force_seconds", "installed_seconds")
-        return cls(*(fields.number(key, low=0) for key in keys))
+        before = fields.optional_number("measured_before_seconds", low=0)
+        since, in_force, installed = (fields.number(key, low=0) for key in keys)
+        return cls(since, in_force, installed, before)

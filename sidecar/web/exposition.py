@@ -156,6 +156,12 @@ OF_NODE = (
         _at("last_plan", "carried_out"),
     ),
     _Gauge(
+        "measured_mean_access_time_seconds",
+        "Weighted mean over all servers, by the hits and misses that they counted in the last "
+        "window",
+        _at("measured_access_time_seconds"),
+    ),
+    _Gauge(
         "predicted_mean_access_time_seconds",
         "Weighted mean over all servers, as the last plan predicts it, the cost of moving counted",
         _at("last_plan", "mean_access_time_with_moving_seconds"),

@@ -210,7 +210,12 @@ def example_status() -> dict[str, Any]:
             "verdict": "kept",
         },
         "gain": {"predicted_ratio": 0.3037, "realised_ratio": 0.2085},
-        "installed_gain": {"since_seconds": NOW_SECONDS - 604_800, "ratio": 0.112},
+        "measured_access_time_seconds": 0.00934,
+        "installed_gain": {
+            "since_seconds": NOW_SECONDS - 604_800,
+            "ratio": 0.112,
+            "measured_before_seconds": 0.0118,
+        },
         "recommended_gain": {"since_seconds": NOW_SECONDS - 86_400, "ratio": 0.274},
         "controller": {"kind": "embedded", "silence": None},
         "problems": [],

@@ -91,6 +91,8 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "in any case; 17 batches lost",
         "last plan: 30min ago, plan 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
+        "mean access time, measured in the last window: 9.34 ms; before SPREDS kept sizes it was "
+        "11.8",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "in force for the last 24h, the mean access time would have been 27.40 % shorter",
         "the mean access time has been 11.20 % shorter since 2026-11-",

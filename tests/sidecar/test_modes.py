@@ -280,11 +280,14 @@ def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: 
             wait_for(lambda: won(sidecar) > 0.01, sidecar)
             wait_for_two_cycles(sidecar)  # with each it goes on file
             gain = sidecar.status()["installed_gain"]
+            assert sidecar.status()["measured_access_time_seconds"] > 0
+            assert gain["measured_before_seconds"] > 0
         # Kept across a restart.
         with sidecar_in_thread(path) as sidecar:
             status = sidecar.status()
             again = status["installed_gain"]
             assert again["since_seconds"] == gain["since_seconds"]
+            assert again["measured_before_seconds"] == gain["measured_before_seconds"]
             assert again["ratio"] > 0.01
             assert status["mode"] == "apply"
             assert status["mode_by"]["by"] == "ann"

@@ -55,6 +55,13 @@ function installedWords(status) {
   return `Against the sizes that SPREDS found, the mean access time has been ${much} since ${moment(gain.since_seconds, true)}, by the curves and without the cost of moving.`;
 }
 
+function measuredWords(status) {
+  const measured = status.measured_access_time_seconds;
+  if (!measured) return null;
+  const before = status.installed_gain?.measured_before_seconds;
+  return `The mean access time, measured in the last window, is ${latency(measured)}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
+}
+
 function memoryMeters(status) {
   const { budget } = status;
   const share = (part, most) => (most ? ` (${percent(part / most, 0)})` : "");
@@ -85,7 +92,7 @@ function renderBanner(section, status) {
     element("p", { class: "lead" }, mode),
     ...(notes.length ? [element("ul", { class: "plain", "aria-label": "Problems" }, notes)] : []),
     memoryMeters(status),
-    ...[remedyWords(status), planWords(status), recommendedWords(status), installedWords(status), outcomeWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
+    ...[remedyWords(status), planWords(status), recommendedWords(status), measuredWords(status), installedWords(status), outcomeWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
     element("p", { class: "small soft" }, `SPREDS ${status.spreds_version}, running for ${duration(status.now_seconds - status.started_at_seconds)}. `
       + `${whole(status.samples.since_observation)} of the ${whole(status.samples.wanted)} samples that the next observation waits for have come`
       + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}; ${whole(status.samples.lost_batches)} batches were lost.`));

@@ -2,7 +2,7 @@
 
 const KINDS = {
   plan: "plan", check: "outcome", order: "order", hand: "by hand", rollback: "taken back", budget: "room", start: "start",
-  yardstick: "what counts", gap: "not written",
+  yardstick: "what counts", server: "server", gap: "not written",
 };
 
 const DECISIONS_A_STEP = 60;
