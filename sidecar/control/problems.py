@@ -122,6 +122,8 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     replicas = {one["name"] for one in servers if one.get("role") == "slave"}
     queues = {one["name"] for one in servers if _TAKES_WORK in (one["keep_reason"] or "")}
     for name, size in state.room.needed_bytes.items():
+        if name in state.room.promoted:
+            continue  # it holds keys, as any cache does
         what = _AS_REPLICA if name in replicas else _AS_QUEUE if name in queues else _NOT_EVICTED
         yield f"{name} needs {format_size(size)} for what it {what}"
 

@@ -11,7 +11,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.promotions import follow_roles
+from sidecar.servers.promotions import follow_roles, held_by_promoted
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
@@ -93,20 +93,21 @@ class BudgetKeeper:
         follow_roles(self._store, self._actuator.readings)
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        held = held_by_promoted(self._store.now.room, self._actuator.readings)
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
         # Nothing here may wait for the actuator, which may wait for a server that hangs.
         beside = counted_bytes(servers, states, budget_bytes, least)
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
-        wanted = self._wanted_again(servers, targets, beside, least)
+        wanted = self._wanted_again(servers, targets, beside, least | held)
         if not over and not too_small and wanted is None:
             self._too_little = None
             self._share_unused(servers, targets, beside, least)
             return
         # Those who have not filled, and so have not grown yet, are still to grow.
         sizes = {**(wanted or targets), **beside}
-        fitted = self._fitted(servers, sizes, beside)
+        fitted = self._fitted(servers, sizes, beside, held if wanted else {})
         if fitted is None:
             return
         sizes = fitted | {name: targets[name] for name in hanging(states)}  # when they answer
@@ -115,16 +116,15 @@ class BudgetKeeper:
             return
         self._metrics.sizes_fitted.inc()
         room = self._store.now.room
-        needed = room.still_needed(least) if room is not None else {}
+        needed = room.still_needed(least | held) if room is not None else {}
         needed |= {name: least[name] for name in too_small & least.keys()}
         # Also of further room, the sizes from before any was made.
-        before = room.before_bytes if room is not None else targets
-        made = RoomMade(before, sizes, beside, needed) if beside or needed else room
+        first = room or RoomMade(targets, {}, {})
+        made = first.for_those(sizes, beside, needed) if beside or needed else room
+        names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
         if too_small:
             self._set(targets, sizes, self._tell_needs(too_small), made)
-            return
-        names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
-        if wanted is None:
+        elif wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
             self._set(targets, sizes, f"less room beside {names}", made, at_once=not needed)
@@ -144,7 +144,7 @@ class BudgetKeeper:
         """Also while there is room for somebody: it is no part of that."""
         room = self._store.now.room
         shared = room and self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
-        fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
+        fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes, {})
         if room and fitted and fitted != targets_bytes:
             self._metrics.sizes_fitted.inc()
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
@@ -173,12 +173,14 @@ class BudgetKeeper:
         servers: Sequence[ServerConfig],
         sizes_bytes: dict[str, int],
         beside_bytes: Mapping[str, int],
+        held_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         """These sizes within M; ``None``, and it is logged: they cannot be."""
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        least = {**least, **held_bytes}
         # Of two steps, perhaps.
         too_small = self._actuator.too_small & least.keys() - beside_bytes.keys()
-        grow = {name: max(least[name], sizes_bytes[name]) for name in too_small}
+        grow = {name: max(least[name], sizes_bytes[name]) for name in too_small | held_bytes.keys()}
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
             return initial_sizes(cut, sizes_bytes | grow, beside_bytes, budget_bytes, least)

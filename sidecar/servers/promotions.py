@@ -6,25 +6,43 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 
 
 def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
-    """Remember who is a replica. Who was one and is none any more keeps what it has: that it needs
-    less of it now is no reason to give it back, nor is what it had as a replica a size to go back
-    to."""
+    """Remember who is a replica. Who was one and is none any more keeps what it holds: that it
+    needs less of it now is no reason to give it back, nor is what it had as a replica a size to go
+    back to."""
     known = set(store.now.replicas)
     replicas = {name for name, one in readings.items() if one.ignores_maxmemory}
     promoted = (known & readings.keys()) - replicas
     room = store.now.room
-    has_grown = room is not None and any(
+    if room is not None and any(
         room.before_bytes.get(one) != room.made_bytes.get(one) for one in promoted
-    )
+    ):
+        room = room.with_promoted({one: _held_bytes(readings[one]) for one in promoted})
+    if room is not None and (followed_again := replicas.intersection(room.promoted)):
+        stay = tuple(one for one in room.promoted if one not in followed_again)
+        room = replace(room, promoted=stay)
     found = replicas | (known - readings.keys())
-    if found != known or has_grown:
+    if found != known or room != store.now.room:
         with store.update() as state:
             state.replicas = tuple(sorted(found))
-            state.room = None if has_grown else state.room
+            state.room = room
             before = state.control.before_plan_bytes
             now = {one: readings[one].maxmemory_bytes for one in promoted & before.keys()}
             state.control = replace(state.control, before_plan_bytes=before | now)
+
+
+def held_by_promoted(
+    room: RoomMade | None, readings: Mapping[str, ServerReading]
+) -> dict[str, int]:
+    """What those hold, with headroom, that got room as replicas and were promoted since."""
+    names = readings.keys() & (room.promoted if room is not None else ())
+    return {name: _held_bytes(readings[name]) for name in names}
+
+
+def _held_bytes(reading: ServerReading) -> int:
+    return least_maxmemory_bytes(reading.maxmemory_bytes, reading.counted_bytes)

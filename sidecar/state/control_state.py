@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sidecar.config.node import MODES
-from solver_lambda.documents.reader import MOST_BYTES, Fields
+from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
+
+_One = TypeVar("_One", str, int)
 
 
 @dataclass(frozen=True)
@@ -170,3 +172,11 @@ def read_sizes(fields: Fields) -> dict[str, int]:
 
 def _why(fields: Fields) -> str:
     return fields.text("why") if fields.value("why", "") else ""
+
+
+def read_list(fields: Fields, key: str, kind: type[_One], what: str) -> tuple[_One, ...]:
+    """Return the values of a list. Raises DocumentError for one of another kind."""
+    values = fields.value(key, [])
+    if not isinstance(values, list | tuple) or not all(type(one) is kind for one in values):
+        raise fields.refuse(key, f"must be a list of {what}, not {shown(values)}")
+    return tuple(values)

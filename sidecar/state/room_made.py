@@ -4,10 +4,10 @@ for others, which would have refused writes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sidecar.state.control_state import read_sizes
+from sidecar.state.control_state import read_list, read_sizes
 from solver_lambda.documents.reader import Fields
 
 CLEARLY_LESS = 3 / 4
@@ -22,12 +22,14 @@ class RoomMade:
         made_bytes: planned since.
         beside_bytes: of those beside which it was made, what they have, as far as that counts.
         needed_bytes: of those for which it was made, the least that they worked with.
+        promoted: of these, who was a replica then and is none any more: they need what they hold.
     """
 
     before_bytes: dict[str, int]
     made_bytes: dict[str, int]
     beside_bytes: dict[str, int]
     needed_bytes: dict[str, int] = field(default_factory=dict)
+    promoted: tuple[str, ...] = ()
 
     @classmethod
     def for_needs(
@@ -53,7 +55,8 @@ class RoomMade:
         """From now on these sizes are planned; ``None`` where there was no need, but another that
         could not be given another size."""
         sizes = dict(sizes_bytes)
-        return RoomMade(sizes, sizes, {}, self.needed_bytes) if self.needed_bytes else None
+        made = replace(self, before_bytes=sizes, made_bytes=sizes, beside_bytes={})
+        return made if self.needed_bytes else None
 
     def shifted(self, sizes_bytes: Mapping[str, int]) -> RoomMade:
         """These are planned from now on, for another reason: whatever each gets or gives by that,
@@ -62,7 +65,30 @@ class RoomMade:
             name: size + sizes_bytes[name] - self.made_bytes[name]
             for name, size in self.before_bytes.items()
         }
-        return RoomMade(before, dict(sizes_bytes), self.beside_bytes, self.needed_bytes)
+        return replace(self, before_bytes=before, made_bytes=dict(sizes_bytes))
+
+    def with_promoted(self, held_bytes: Mapping[str, int]) -> RoomMade | None:
+        """These were promoted, and hold so much: the room that they got is theirs as long as they
+        do. ``None``: they got none, and what was made for others is forgotten."""
+        got = {
+            name: held
+            for name, held in held_bytes.items()
+            if self.made_bytes.get(name, 0) > self.before_bytes.get(name, 0)
+        }
+        promoted = tuple(sorted({*self.promoted, *got}))
+        needed = self.needed_bytes | got
+        return replace(self, needed_bytes=needed, promoted=promoted) if got else None
+
+    def for_those(
+        self,
+        made_bytes: Mapping[str, int],
+        beside_bytes: Mapping[str, int],
+        needed_bytes: Mapping[str, int],
+    ) -> RoomMade:
+        """Other room is made from now on, from the same sizes before."""
+        promoted = tuple(name for name in self.promoted if name in needed_bytes)
+        made, beside, needed = dict(made_bytes), dict(beside_bytes), dict(needed_bytes)
+        return RoomMade(self.before_bytes, made, beside, needed, promoted)
 
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
@@ -93,7 +119,8 @@ class RoomMade:
         before = dict(planned_bytes) | {name: self.before_bytes[name] for name in needed}
         for name, size in gave.items():
             before[name] += left * size // max(1, sum(gave.values()))
-        return RoomMade(before, dict(planned_bytes), {}, needed) if needed else None
+        after = replace(self, before_bytes=before).for_those(planned_bytes, {}, needed)
+        return after if needed else None
 
     def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
         """Of those for which it was made, who does not work with what it had before."""
@@ -107,8 +134,8 @@ class RoomMade:
     def before_passing_needs(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, where it was made for needs alone, and is what is planned now. Such
         needs pass, as most of them are clients' buffers: no plan is to go by them."""
-        passes = self.needed_bytes and not self.beside_bytes and self.made_bytes == targets_bytes
-        return dict(self.before_bytes) if passes else {}
+        passes = self.needed_bytes and not self.beside_bytes and not self.promoted
+        return dict(self.before_bytes) if passes and self.made_bytes == targets_bytes else {}
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -118,4 +145,5 @@ class RoomMade:
         """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
         keys = ("before_bytes", "made_bytes", "beside_bytes")
         before, made, beside = (read_sizes(fields.table(key)) for key in keys)
-        return cls(before, made, beside, read_sizes(fields.table("needed_bytes", {})))
+        needed = read_sizes(fields.table("needed_bytes", {}))
+        return cls(before, made, beside, needed, read_list(fields, "promoted", str, "servers"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sidecar.state.control_state import ControlState, OrderOrigin, read_sizes
+from sidecar.state.control_state import ControlState, OrderOrigin, read_list, read_sizes
 from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
@@ -195,7 +195,7 @@ class SidecarState:
             taking_commands=_lists(fields, "taking_commands", str, "commands"),
             listeners=_lists(fields, "listeners", int, "users' numbers"),
             run_ids=_texts(fields.table("run_ids", {})),
-            replicas=_list(fields, "replicas", str, "servers"),
+            replicas=read_list(fields, "replicas", str, "servers"),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")
@@ -249,17 +249,10 @@ def _texts(fields: Fields) -> dict[str, str]:
     return {name: fields.text(name) for name in fields.names()}
 
 
-def _list(fields: Fields, key: str, kind: type[_One], what: str) -> tuple[_One, ...]:
-    values = fields.value(key, [])
-    if not isinstance(values, list | tuple) or not all(type(one) is kind for one in values):
-        raise fields.refuse(key, f"must be a list of {what}, not {shown(values)}")
-    return tuple(values)
-
-
 def _lists(fields: Fields, key: str, kind: type[_One], what: str) -> dict[str, tuple[_One, ...]]:
     """By name; empty where the table is missing."""
     named = fields.table(key, {})
-    return {name: _list(named, name, kind, what) for name in named.names()}
+    return {name: read_list(named, name, kind, what) for name in named.names()}
 
 
 def _latency(fields: Fields) -> ObservedLatency:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import boto3
 import pytest
@@ -45,6 +46,15 @@ def start_server() -> Iterator[StartServer]:
 def servers(start_server: StartServer) -> list[LocalServer]:
     """Two with 12 MB each; some files have others by this name."""
     return [start_server("12mb"), start_server("12mb")]
+
+
+@pytest.fixture
+def folder_of_all() -> Iterator[Path]:
+    """Every user may look into it. Those of pytest are closed whenever another run begins."""
+    with TemporaryDirectory(prefix="spreds-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.fixture

@@ -186,23 +186,24 @@ def test_status_says_that_it_is_not_running(path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["running"] is False
 
 
-def test_who_may_not_speak_to_it_is_told_whose_socket_it_is(
-    sidecar: ExampleSidecar, socket_path: Path
-) -> None:
+def test_who_may_not_speak_to_it_is_told_whose_socket_it_is(folder_of_all: Path) -> None:
     """In a process of another user, for root may speak to everybody."""
     if os.geteuid() != 0:
         pytest.skip("only root can be another user")
-    group = grp.getgrgid(socket_path.stat().st_gid).gr_name
-    with pytest.raises(SidecarForbiddenError, match="you may not look into the folder of"):
-        _as_nobody(socket_path)
-    for folder in [*socket_path.parents][:-2]:
+    folder = folder_of_all / "run"
+    folder.mkdir(mode=0o700)
+    socket_path = folder / "socket"
+    with OperatorsServer(OperatorsConfig(socket=socket_path), ExampleSidecar()):
+        group = grp.getgrgid(socket_path.stat().st_gid).gr_name
+        with pytest.raises(SidecarForbiddenError, match="you may not look into the folder of"):
+            _as_nobody(socket_path)
         folder.chmod(0o755)
-    sentence = (
-        f"you may not speak to the sidecar: its socket {socket_path} belongs to group {group}"
-    )
-    with pytest.raises(SidecarForbiddenError) as refused:
-        _as_nobody(socket_path)
-    assert str(refused.value) == sentence
+        sentence = (
+            f"you may not speak to the sidecar: its socket {socket_path} belongs to group {group}"
+        )
+        with pytest.raises(SidecarForbiddenError) as refused:
+            _as_nobody(socket_path)
+        assert str(refused.value) == sentence
 
 
 def _as_nobody(path: Path) -> None:

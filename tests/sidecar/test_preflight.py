@@ -350,11 +350,9 @@ def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
     assert look(f"tcp://127.0.0.1:{port}").level == "ok"
 
 
-def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(folder_of_all: Path) -> None:
+    folder = folder_of_all / "run"
     folder.mkdir(mode=0o700)
-    for parent in [*folder.parents][:-2]:
-        parent.chmod(0o755)
     endpoint, own_group = f"ipc://{folder}/samples", folder.stat().st_gid
     other = ServerProcess("a", os.geteuid() + 4321, frozenset({54321}))
 

@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.unevictable import HEADROOM_BYTES
+from sidecar.state.room_made import RoomMade
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
@@ -147,9 +148,65 @@ def test_who_is_promoted_while_no_sidecar_runs_keeps_what_it_has(
         wait_until(lambda: sidecar._store.now.replicas == (), sidecar.metrics.snapshot)
         fill(servers["c"], 20)
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        assert sidecar._store.now.room is None
+        room = sidecar._store.now.room
+        assert room is not None
+        assert room.promoted == ("b",)
     assert servers["b"].client.dbsize() == keys
     assert limit_bytes() > 14 * MB
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["before a plan", "after a plan"])
+def test_who_is_emptied_after_its_promotion_gives_the_others_their_room_back(
+    write_node: WriteNode, start_server: StartServer, is_planned: bool
+) -> None:
+    """By REPLICAOF and FLUSHALL anybody halved the other caches, and plans gave a tenth a cycle
+    back."""
+    servers = {name: start_server(f"{size}mb") for name, size in (("a", 20), ("b", 8), ("c", 20))}
+    outside = start_server("64mb")
+    fill(outside, 22)
+    path = write_node(servers, memory='rss_wait = "0s"')
+    with sidecar_in_thread(path) as sidecar:
+
+        def planned() -> dict[str, int]:
+            return sidecar._actuator.targets()
+
+        def limit_bytes() -> int:
+            return int(servers["b"].client.config_get("maxmemory")["maxmemory"])
+
+        def used_bytes() -> int:
+            return int(servers["b"].client.info("memory")["used_memory"])
+
+        def room() -> RoomMade | None:
+            return sidecar._store.now.room
+
+        def promoted() -> bool:
+            made = room()
+            return made is not None and made.promoted == ("b",) and made.made_bytes == planned()
+
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        follow(servers["b"], outside)
+        wait_until(lambda: planned()["b"] > 22 * MB, sidecar.metrics.snapshot)
+        keys = outside.client.dbsize()
+        wait_until(lambda: servers["b"].client.dbsize() == keys, sidecar.metrics.snapshot)
+        wait_until(lambda: limit_bytes() > used_bytes(), sidecar.metrics.snapshot)
+        servers["b"].client.replicaof("NO", "ONE")
+        wait_until(promoted, lambda: (room(), planned()))
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        assert servers["b"].client.dbsize() == keys
+        if is_planned:
+            other = planned() | {"a": planned()["a"] - MB, "c": planned()["c"] + MB}
+            sidecar._actuator.set_targets(other, "a plan")
+            wait_until(promoted, lambda: (room(), planned()))
+        kept = planned()["b"]
+        # As it expires some keys it keeps what it has.
+        for key in list(servers["b"].client.scan_iter(count=1000))[: keys // 10]:
+            servers["b"].client.delete(key)
+        looked = sidecar._actuator.at_seconds
+        wait_until(lambda: sidecar._actuator.at_seconds > looked + 3, sidecar.metrics.snapshot)
+        assert planned()["b"] == kept
+        servers["b"].client.flushall()
+        wait_until(lambda: planned()["b"] <= 9 * MB, lambda: (planned(), room()))
+        assert min(planned()["a"], planned()["c"]) > 18 * MB
 
 
 def test_what_a_replica_has_is_no_size_to_go_back_to_once_it_is_promoted(

@@ -39,6 +39,11 @@ def user(uid: int, group: int | None = GROUP, umask: int = 0o077) -> Iterator[No
 
 
 @pytest.fixture
+def tmp_path(folder_of_all: Path) -> Path:
+    return folder_of_all
+
+
+@pytest.fixture
 def path(write_node: WriteNode, tmp_path: Path) -> Path:
     """As docs/operate/operating.md says: nobody but the operator reads the file and its secrets."""
     (tmp_path / "a.secret").write_text("hunter2")
@@ -49,7 +54,7 @@ def path(write_node: WriteNode, tmp_path: Path) -> Path:
         secret.chmod(0o600)
     folder = tmp_path / "documents" / "settings" / "n1"
     folder.mkdir(parents=True)
-    for parent in [*folder.parents][:-2]:
+    for parent in (folder.parent, folder.parent.parent):
         parent.chmod(0o755)
     os.chown(folder, 0, GROUP)
     folder.chmod(0o2770)
