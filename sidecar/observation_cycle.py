@@ -47,7 +47,7 @@ class ObservationCycle:
     the last plan was carried out and does.
 
     Attributes:
-        last_observation: the last one that was made.
+        last_observation, was_early: the last one that was made; whether the load asked for it.
         last_settings: the teams' settings that it used, by server.
         before_observation: called each time before the servers are looked at for one.
         observed: called with each that was made, before a plan is asked for.
@@ -73,6 +73,7 @@ class ObservationCycle:
     ) -> None:
         self.config = config
         self.last_observation: Observation | None = None
+        self.was_early = False
         self.last_settings: Mapping[str, TeamSettings] = {}
         self.before_observation: Callable[[], None] = lambda: None
         self.observed: Callable[[Observation], None] = lambda _: None
@@ -197,6 +198,7 @@ class ObservationCycle:
                 {item.config.name for item in seen if item.reading.ignores_maxmemory}
             )
             basis = self._planning_basis.basis
+            self.was_early = self._planning_basis.is_early and not self._is_only_recommended
             observation = _with_unlimited(self._planning_basis.judged(observation), seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))

@@ -58,7 +58,10 @@ def plan_in_short(told: dict[str, Any]) -> str:
         what += f"; that is a guess, as too little is known of {', '.join(names)} so far"
     if plan["known_words"] and plan["decision"] == "apply":
         what += f"; {plan['known_words']}"
-    return f"{age}, plan {plan['cycle']}{whose}, {what}"
+    observed = told.get("last_observation") or {}
+    is_early = observed.get("was_early") and observed["cycle"] == plan["cycle"]
+    early = ", before the cycle's end, as the load had changed" if is_early else ""
+    return f"{age}, plan {plan['cycle']}{whose}{early}, {what}"
 
 
 def on_their_way(told: dict[str, Any]) -> list[str]:

@@ -129,6 +129,7 @@ def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
         "cycle": observation.cycle,
         "made_at_seconds": observation.made_at_seconds,
         "window_seconds": observation.window_seconds,
+        "was_early": cycle.was_early,
     }
 
 

@@ -25,7 +25,9 @@ function planWords(status) {
     const due = status.next_observation_at_seconds;
     return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
   }
-  const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}.`;
+  const observed = status.last_observation;
+  const early = observed?.was_early && observed.cycle === plan.cycle ? ", before the cycle's end, as the load had changed" : "";
+  const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}${early}.`;
   const known = plan.known_words ? ` ${sentence(plan.known_words)}` : "";
   if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}${known}`;
   const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
