@@ -56,7 +56,7 @@ def status_document(
         server["counted_bytes"] = counted.get(server["name"])
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     found += _of_servers(actuator)
-    stands_still = standstill(cycle, actuator)
+    late = standstill(cycle, actuator)
     return {
         "kind": KIND,
         "version": VERSION,
@@ -78,8 +78,8 @@ def status_document(
         **_gains(plane, state),
         "measured_access_time_seconds": _measured(cycle),
         "controller": _controller(config, silence),
-        "problems": [*plane.problems(), *found, *more_problems, *stands_still],
-        "stands_still": bool(stands_still),
+        "problems": [*plane.problems(), *found, *more_problems, *late],
+        "stands_still": bool(late) or _waits(actuator),
         "servers": servers,
     }
 
@@ -171,6 +171,15 @@ def _of_servers(actuator: Actuator) -> list[str]:
         missing += (f"{one} refuses another size: {why}" for one, why in actuator.refused().items())
         missing += _refusing_writes(actuator)
     return [*missing, *(f"{name} is left alone: {who}" for name, who in actuator.taken().items())]
+
+
+def _waits(actuator: Actuator) -> bool:
+    """Whether memory waits for a server that does not free it or refuses another size, or writes
+    are refused."""
+    if actuator.looks_on:
+        return False
+    has_stuck = any(state.reachable and state.stuck for state in actuator.latest)
+    return has_stuck or bool(actuator.refused()) or any(_refusing_writes(actuator))
 
 
 def _refusing_writes(actuator: Actuator) -> Iterator[str]:

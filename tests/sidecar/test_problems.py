@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sidecar.control.problems import problems_of
-from sidecar.control.status_document import _refusing_writes
+from sidecar.control.status_document import _refusing_writes, _waits
+from sidecar.servers.transitions import ServerState
 from sidecar.state.control_state import ControlState, Hold, Pause
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -259,9 +260,15 @@ def test_who_refuses_writes_is_told(needs: int, ignores: bool, told: int) -> Non
         maxmemory_policy="allkeys-lru",
         ignores_maxmemory=ignores,
     )
-    actuator = SimpleNamespace(readings={"a": reading}, latest_least_bytes={"a": needs * MB})
-    said = list(_refusing_writes(actuator))  # type: ignore[arg-type]
-    assert len(said) == told
+    actuator: Any = SimpleNamespace(
+        readings={"a": reading},
+        latest_least_bytes={"a": needs * MB},
+        latest=[ServerState("a", 8 * MB, 8 * MB, 8 * MB)],
+        looks_on=False,
+        refused=dict,
+    )
+    said = list(_refusing_writes(actuator))
+    assert len(said) == told == _waits(actuator)
     assert all(
         "a refuses writes, or soon will: it has 8 MiB, and needs 9 MiB" in one for one in said
     )

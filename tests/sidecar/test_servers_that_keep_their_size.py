@@ -199,6 +199,7 @@ def test_the_sum_comes_within_the_budget_beside_a_server_that_refuses_and_plans_
         reasons = {server.name: server.keep_reason for server in observation.servers}
         assert "refuses: CONFIG SET" in str(reasons["a"])
         assert "a refuses another size: CONFIG SET" in " ".join(sidecar.status()["problems"])
+        assert sidecar.status()["stands_still"]
         assert "refuses" not in f"{reasons['b']}{reasons['c']}"
         assert settled_sizes(servers)["a"] == 24 * MB
         assert sum(settled_sizes(servers).values()) <= BUDGET
@@ -364,3 +365,4 @@ def test_plans_go_on_beside_a_server_that_frees_nothing(
         assert "stuck: it holds" in str(reasons["stuck"])
         assert "stuck" not in str(reasons["other"])
         assert sidecar.metrics.value("shrinks_stuck") == 1
+        assert sidecar.status()["stands_still"]
