@@ -24,6 +24,7 @@ from sidecar.control.server_events import ServerEvents
 from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
+from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
@@ -46,7 +47,7 @@ class ControlPlane:
     """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
 
     Attributes:
-        plans, orders, verification, history, series: its parts.
+        plans, orders, verification, history, series, cgroups: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
         gain: what those have saved that were; ``None``: SPREDS has kept no sizes so far.
@@ -91,6 +92,7 @@ class ControlPlane:
         # On file with each observation.
         self.gain = store.now.gain
         self._yardstick = Yardstick()
+        self.cgroups = CgroupWatch()
         self._server_events = ServerEvents(store.now.run_ids)
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out

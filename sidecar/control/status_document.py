@@ -55,7 +55,8 @@ def status_document(
     for server in servers:
         server["counted_bytes"] = counted.get(server["name"])
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
-    found += _of_servers(actuator)
+    process_ids = {name: one.process_id for name, one in actuator.readings.items()}
+    found += [*_of_servers(actuator), *plane.cgroups.problems(config, process_ids)]
     late = standstill(cycle, actuator)
     return {
         "kind": KIND,
