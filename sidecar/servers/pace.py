@@ -13,6 +13,8 @@ from sidecar.servers.transitions import ServerState
 # An eviction takes about two microseconds, and who sends a request then waits for it: at this rate
 # one request in a hundred meets one.
 KEYS_PER_SECOND = 5_000
+# That is with the default of ``maxmemory-samples``: each key that is looked at takes its time.
+USUAL_SAMPLES = 5
 # A large server is not shrunk for hours: half of it goes within minutes.
 SIZE_RATIO_PER_SECOND = 0.0025
 LEAST_BYTES_PER_SECOND = 1 << 20
@@ -89,4 +91,5 @@ def _bytes_per_second(reading: ServerReading) -> float:
     of_keys = max(0, reading.counted_bytes - reading.baseline_bytes)
     by_keys = KEYS_PER_SECOND * of_keys / reading.keys if reading.keys else 0.0
     by_size = SIZE_RATIO_PER_SECOND * reading.counted_bytes
-    return max(by_keys, by_size, LEAST_BYTES_PER_SECOND)
+    dearer = max(1.0, reading.maxmemory_samples / USUAL_SAMPLES)
+    return max(by_keys, by_size, LEAST_BYTES_PER_SECOND) / dearer
