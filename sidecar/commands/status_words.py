@@ -103,6 +103,8 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
     if measured := told.get("measured_access_time_seconds"):
         before = gain and gain.get("measured_before_seconds")
         was = f"; before SPREDS kept sizes it was {time_words(before)}" if before else ""
+        if others := ", ".join(told.get("unmeasured") or ()):
+            was = f", without {others}, of which nothing was read in it{was}"
         yield f"mean access time, measured in the last window: {time_words(measured)}{was}"
     if told["last_check"]:
         yield f"last outcome: {told['last_check']['words']}"

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
@@ -14,7 +13,7 @@ from sidecar.config.effective_file import changed_options
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, history_path
-from sidecar.control.measured_access_time import measured_access_seconds
+from sidecar.control.measured_access_time import counted_reads
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
@@ -211,9 +210,7 @@ class ControlPlane:
         if not control.engaged or self.observation is None or 0 in installed.values():
             return
         servers = self.observation.servers
-        since = self.gain or GainSinceInstallation(
-            time.time(), measured_before_seconds=measured_access_seconds(servers)
-        )
+        since = self.gain or GainSinceInstallation(time.time(), before=counted_reads(servers))
         self.gain = since.plus(*access_seconds(servers, counts, in_force_bytes, installed, seconds))
 
     def problems(self) -> list[str]:
@@ -255,8 +252,6 @@ class ControlPlane:
             with self._store.update() as state:
                 state.gain = self.gain
             if words := self._yardstick.look(observation):
-                if self.gain is not None:
-                    self.gain = replace(self.gain, measured_before_seconds=None)
                 self.history.add("yardstick", words)
                 self.series.mark(observation.made_at_seconds, words)
                 self.recommended = RecommendedGain(time.time())

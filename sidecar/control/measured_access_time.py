@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
 
+# By server: reads a second, and the ratio of misses among them.
+CountedReads = Mapping[str, tuple[float, float]]
 
-def measured_access_seconds(servers: Iterable[ServerObservation]) -> float | None:
-    """Return the weighted mean of a window over all reads (thesis, equation 8.2, with the miss
-    ratios that were counted). ``None`` if nothing was read, or of a server that was read nothing is
-    known."""
-    total = reads = 0.0
+
+def counted_reads(servers: Iterable[ServerObservation]) -> dict[str, tuple[float, float]]:
+    """Return what was read of each in a window; empty if of one that was read nothing is known."""
+    found = {}
     for server in servers:
-        weighted = server.weight * server.request_rate_per_second
-        if not weighted:
+        if not server.request_rate_per_second:
             continue
-        if server.miss_ratio is None or not server.backend_latency_seconds:
-            return None
-        total += weighted * AccessCost.of(server).mean_seconds(server.miss_ratio)
+        if server.miss_ratio is None:
+            return {}
+        found[server.name] = (server.request_rate_per_second, server.miss_ratio)
+    return found
+
+
+def access_seconds_of(counted: CountedReads, servers: Iterable[ServerObservation]) -> float | None:
+    """Return the weighted mean over these reads at the weights and latencies that ``servers`` have
+    (thesis, equation 8.2, with the miss ratios that were counted). ``None`` if there are none, or a
+    server is gone, or nobody knows what its misses cost."""
+    priced = {one.name: one for one in servers if one.backend_latency_seconds}
+    if counted.keys() - priced.keys():
+        return None
+    total = reads = 0.0
+    for name, (rate, miss_ratio) in counted.items():
+        weighted = priced[name].weight * rate
+        total += weighted * AccessCost.of(priced[name]).mean_seconds(miss_ratio)
         reads += weighted
     return total / reads if reads else None

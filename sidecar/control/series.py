@@ -38,6 +38,8 @@ class Series:
 
     Attributes:
         hit_ratios, reads_per_second: of each server since the last point but one.
+        mean_seconds: the mean access time of those, weighted by reads; ``None``: not known.
+        unmeasured: servers that are read, and are not in it.
     """
 
     def __init__(self, cycle_seconds: float) -> None:
@@ -47,6 +49,8 @@ class Series:
         self._last: dict[str, ServerReading] = {}
         self.hit_ratios: dict[str, float] = {}
         self.reads_per_second: dict[str, float] = {}
+        self.mean_seconds: float | None = None
+        self.unmeasured: list[str] = []
 
     def look(
         self,
@@ -73,13 +77,20 @@ class Series:
             if reads >= _FEWEST_READS:
                 self.hit_ratios[name] = hits / reads
         servers = {server.name: server for server in observation.servers} if observation else {}
+        self.mean_seconds = self._mean_seconds(servers, self.hit_ratios)
+        self.unmeasured = [
+            name
+            for name, server in servers.items()
+            if name not in self.hit_ratios
+            and server.request_rate_per_second * self._seconds >= _FEWEST_READS
+        ]
         self._points.append(
             _Point(
                 now_seconds,
                 {name: reading.maxmemory_bytes for name, reading in readings.items()},
                 self.hit_ratios,
                 dict(predicted_hit_ratios),
-                self._mean_seconds(servers, self.hit_ratios),
+                self.mean_seconds,
                 self._mean_seconds(servers, predicted_hit_ratios),
             )
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.reader import Fields, shown
 
 
 @dataclass(frozen=True)
@@ -14,14 +14,14 @@ class GainSinceInstallation:
     Attributes:
         in_force_seconds: weighted time that these took with the sizes in force.
         installed_seconds: what they would have taken with those that were found.
-        measured_before_seconds: the mean access time that servers counted in the last window before
-            that; ``None``: not known, or what a miss counts has changed since.
+        before: of each server, in the last window before that, reads a second and the ratio of
+            misses; empty if that is not known.
     """
 
     since_seconds: float
     in_force_seconds: float = 0.0
     installed_seconds: float = 0.0
-    measured_before_seconds: float | None = None
+    before: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def plus(self, in_force_seconds: float, installed_seconds: float) -> GainSinceInstallation:
         """With the reads of another step."""
@@ -42,6 +42,14 @@ class GainSinceInstallation:
     def from_json(cls, fields: Fields) -> GainSinceInstallation:
         """Raises DocumentError."""
         keys = ("since_seconds", "in_force_seconds", "installed_seconds")
-        before = fields.optional_number("measured_before_seconds", low=0)
+        before = fields.table("before", {})
         since, in_force, installed = (fields.number(key, low=0) for key in keys)
-        return cls(since, in_force, installed, before)
+        return cls(since, in_force, installed, {one: _pair(before, one) for one in before.names()})
+
+
+def _pair(fields: Fields, name: str) -> tuple[float, float]:
+    """Raises DocumentError."""
+    numbers = fields.numbers(name, most=2)
+    if len(numbers) != 2 or min(numbers) < 0 or numbers[1] > 1:
+        raise fields.refuse(name, f"must be reads a second and a ratio, not {shown(numbers)}")
+    return numbers[0], numbers[1]

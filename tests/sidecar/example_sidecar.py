@@ -211,6 +211,7 @@ def example_status() -> dict[str, Any]:
         },
         "gain": {"predicted_ratio": 0.3037, "realised_ratio": 0.2085},
         "measured_access_time_seconds": 0.00934,
+        "unmeasured": [],
         "installed_gain": {
             "since_seconds": NOW_SECONDS - 604_800,
             "ratio": 0.112,

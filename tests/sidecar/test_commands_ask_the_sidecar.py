@@ -101,6 +101,10 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "programs and fragmentation 410 MiB, clients 3 MiB",
     ):
         assert words in text
+    sidecar.document["unmeasured"] = ["feed", "jobs"]
+    assert "9.34 ms, without feed, jobs, of which nothing was read in it; before SPREDS" in printed(
+        "status", code=1
+    )
     plan = sidecar.document["last_plan"]
     sidecar.document["last_observation"] |= {"was_early": True, "cycle": plan["cycle"]}
     early = "plan 1795361400, before the cycle's end, as the load had changed, not carried out"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.control.measured_access_time import measured_access_seconds
+from sidecar.control.measured_access_time import access_seconds_of, counted_reads
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 
@@ -15,25 +15,36 @@ CURVE = MissRatioCurve(np.array([1.0]), np.array([0.5]))
 
 
 def observed(
-    rate: float, miss_ratio: float | None, *, weight: float = 1.0, backend: float = 0.02
+    name: str,
+    rate: float,
+    miss_ratio: float | None,
+    *,
+    weight: float = 1.0,
+    backend: float = 0.02,
 ) -> ServerObservation:
-    return ServerObservation("a", 1, 1, weight, rate, 0.001, backend, CURVE, miss_ratio=miss_ratio)
+    return ServerObservation(name, 1, 1, weight, rate, 0.001, backend, CURVE, miss_ratio=miss_ratio)
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50), st.integers(1, 3)), min_size=1))
 def test_it_is_the_mean_over_all_reads(counted: list[tuple[int, int, int]]) -> None:
     """The twin takes each read by itself."""
     servers, waits = [], []
-    for hits, misses, weight in counted:
+    for place, (hits, misses, weight) in enumerate(counted):
         reads = hits + misses
-        servers.append(observed(reads, misses / reads, weight=weight))
+        servers.append(observed(str(place), reads, misses / reads, weight=weight))
         waits += [0.001] * hits * weight + [0.02] * misses * weight
-    assert measured_access_seconds(servers) == pytest.approx(np.mean(waits))
+    assert access_seconds_of(counted_reads(servers), servers) == pytest.approx(np.mean(waits))
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
-    known, idle = observed(10.0, 0.5), observed(0.0, None, backend=0.0)
-    assert measured_access_seconds([known, idle]) == pytest.approx(0.0105)
-    assert measured_access_seconds([known, observed(10.0, None)]) is None
-    assert measured_access_seconds([known, observed(10.0, 0.5, backend=0.0)]) is None
-    assert measured_access_seconds([idle]) is None
+    known, idle = observed("a", 10.0, 0.5), observed("b", 0.0, None, backend=0.0)
+    counted = counted_reads([known, idle])
+    assert access_seconds_of(counted, [known, idle]) == pytest.approx(0.0105)
+    # At the prices of now.
+    assert access_seconds_of(counted, [observed("a", 99.0, 0.0, backend=0.04)]) == pytest.approx(
+        0.0205
+    )
+    assert counted_reads([known, observed("b", 10.0, None)]) == {}
+    assert access_seconds_of(counted, [observed("a", 10.0, 0.5, backend=0.0)]) is None
+    assert access_seconds_of(counted, [idle]) is None
+    assert access_seconds_of({}, [known]) is None

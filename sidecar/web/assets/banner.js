@@ -61,7 +61,8 @@ function measuredWords(status) {
   const measured = status.measured_access_time_seconds;
   if (!measured) return null;
   const before = status.installed_gain?.measured_before_seconds;
-  return `The mean access time, measured in the last window, is ${latency(measured)}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
+  const others = (status.unmeasured ?? []).join(", ");
+  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others}, of which nothing was read in it` : ""}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
 }
 
 function memoryMeters(status) {
