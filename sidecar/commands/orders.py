@@ -51,6 +51,11 @@ def add_parser(commands: Any) -> None:
         nargs="?",
         help="only give this server, which somebody resized by hand, back to SPREDS",
     )
+    resume.add_argument(
+        "--listener",
+        metavar="USER",
+        help="as root: SERVER runs as this user from now on, who alone is told its password",
+    )
     rollback = _add(
         commands, "rollback", "go back to the sizes before the last plan, and only recommend"
     )
@@ -117,13 +122,15 @@ def _order(options: argparse.Namespace, config: SidecarConfig | None) -> Order:
         return Order(all_plans, by, why, plan=options.plan)
     if what == "pause":
         return Order(what, by, why, for_seconds=options.for_seconds)
-    if what == "resume" and options.server is not None:
+    if what == "resume" and (options.server or options.listener) is not None:
+        if options.server is None:
+            raise DocumentError("--listener is of a server: name it, too")
         names = [server.name for server in config.servers] if config else [options.server]
         if options.server not in names:
             raise DocumentError(
                 f"{options.config}: has no server {options.server!r}, only {', '.join(names)}"
             )
-        return Order(what, by, why, server=options.server)
+        return Order(what, by, why, server=options.server, listener=options.listener)
     if what == "rollback" and options.to_installation:
         return Order(what, by, why, to="installation")
     return Order(what, by, why)

@@ -36,6 +36,9 @@ class Order:
         to: the sizes of a rollback: ``last``: before the last plan that was carried out;
             ``installation``: as found before SPREDS set any.
         node: whose sidecar is to do it; ``None``: whoever is asked.
+        listener: the user, by name or number, who alone is believed to listen for ``server`` from
+            now on; then nothing else is done.
+        uid: of the user who gives it, as the kernel says; ``None``: that is not known.
     """
 
     what: str
@@ -46,9 +49,11 @@ class Order:
     plan: int | None = None
     to: str = "last"
     node: str | None = None
+    listener: str | None = None
+    uid: int | None = None
 
     @classmethod
-    def from_json(cls, fields: Fields, known_by: str = "") -> Order:
+    def from_json(cls, fields: Fields, known_by: str = "", uid: int | None = None) -> Order:
         """``known_by``: who gives it, as a guard says: then the name in ``fields`` may be missing,
         and stands before it.
 
@@ -69,6 +74,7 @@ class Order:
             by=by,
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
             node=fields.text("node", most=MOST_NAME) if fields.has("node") else None,
+            uid=uid,
             **{key: read(fields) for key, (_, read) in _OF_SOME.items() if fields.has(key)},
         )
         fields.done()
@@ -79,6 +85,7 @@ class Order:
         others = {key for key, (owners, _) in _OF_SOME.items() if self.what not in owners}
         others |= set() if self.node else {"node"}
         others |= {"plan"} if self.plan is None else set()
+        others |= {"uid"} if self.listener else {"uid", "listener"}
         return {key: value for key, value in self.__dict__.items() if key not in others}
 
 
@@ -97,6 +104,7 @@ def _length(fields: Fields) -> float:
 _OF_SOME: dict[str, tuple[tuple[str, ...], Callable[[Fields], Any]]] = {
     "for_seconds": (("pause",), _length),
     "server": (("resume",), lambda fields: fields.text("server")),
+    "listener": (("resume",), lambda fields: fields.text("listener", most=MOST_NAME)),
     "plan": (("apply", "apply_from_now_on"), lambda fields: fields.integer("plan", low=0)),
     "to": (("rollback",), lambda fields: fields.text("to", choices=ROLLBACKS)),
 }

@@ -17,13 +17,11 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.guarded_connection import NOT_BEFORE
-from sidecar.servers.known_listeners import believe_listeners
+from sidecar.servers.known_listeners import believe
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
-from solver_lambda.http.message import users_in_words
 
 log = logging.getLogger(__name__)
 
@@ -203,10 +201,17 @@ class OrderHandler:
 
     def _resume(self, order: Order) -> str:
         control = self._control
+        if order.listener is not None:
+            servers = {server.name: server for server in self.config.servers}
+            server = servers.get(order.server or "")
+            return believe(self._store, server, order.listener, order.uid)
         if order.server is not None:
             waits, held = dict(control.server_waits), dict(control.held)
             if not (held.pop(order.server, None) or waits.pop(order.server, None)):
-                return self._believe(order.server)
+                raise OrderRefusedError(
+                    self._actuator.errors().get(order.server)
+                    or f"{order.server} is not held: it takes part in plans already"
+                )
             waits.pop(order.server, None)
             self._change(held=held, server_waits=waits)
             return f"{order.server} takes part in plans again"
@@ -226,17 +231,6 @@ class OrderHandler:
             take = "takes" if len(kept) == 1 else "take"
             ended.append(f"{', '.join(kept)} {take} part in plans again")
         return "; ".join(ended) or "there was nothing to resume"
-
-    def _believe(self, name: str) -> str:
-        """Who listens at a server's address, and was refused."""
-        if NOT_BEFORE not in self._actuator.errors().get(name, ""):
-            raise OrderRefusedError(f"{name} is not held: it takes part in plans already")
-        (url,) = (server.url for server in self.config.servers if server.name == name)
-        try:
-            users = believe_listeners(self._store, url)
-        except (OSError, ValueError) as error:
-            raise OrderRefusedError(f"{name}: {error}") from error
-        return f"{users_in_words(users)} listens at {name}'s address, and is believed from now on"
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()

@@ -26,7 +26,6 @@ from solver_lambda.http.listening_sockets import (
 )
 from solver_lambda.http.message import user_of, users_in_words
 
-NOT_BEFORE = "as he has not listened there before"
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 
@@ -83,7 +82,10 @@ class _Listeners:
             if found and not users:  # but in the moment before, as whoever answered by a cookie
                 raise OSError(f"nobody who can be seen listens at {place}, and nothing was sent")
             believed = {0, os.geteuid(), *found}
-            words = f", {NOT_BEFORE}: if he is the server's, say so by 'spreds resume FILE SERVER'"
+            words = (
+                ", as he has not listened there before: if he is the server's, say so as root by "
+                "'spreds resume FILE SERVER --listener USER'"
+            )
         if others := set(users) - set(believed):
             raise OSError(
                 f"{users_in_words(others)} listens at {place} now, and nothing was sent{words}"

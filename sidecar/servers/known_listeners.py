@@ -3,18 +3,19 @@ asked for nothing."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from sidecar.config.addresses import place_of
+from sidecar.config.addresses import REDIS_PORT
 from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.state.state_store import StateStore
-from solver_lambda.http.listening_sockets import addresses_of, listening_users
+from solver_lambda.http.message import uid_of, user_of
 
 
 class StoredListeners:
@@ -35,16 +36,19 @@ class StoredListeners:
 
 
 def listened_place(url: str) -> str:
-    """The same for all spellings of an address."""
-    host, port = place_of(url)
-    if not port:
-        return host
+    """The same for all spellings of an address; of a socket the path as it is written: where a link
+    leads may be a stranger's choice."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return os.path.normpath(unquote(parts.path))
+    host = unquote(parts.hostname or "localhost").lower()
+    host = "127.0.0.1" if host == "localhost" else host
     with suppress(OSError):
         host = socket.inet_ntoa(socket.inet_aton(host))  # as 127.1
     with suppress(ValueError):
         address = ip_address(host)
         host = str(getattr(address, "ipv4_mapped", None) or address)
-    return f"{host}:{port}"
+    return f"{host}:{parts.port or REDIS_PORT}"
 
 
 def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
@@ -61,23 +65,20 @@ def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) 
     return replace(config, servers=tuple(servers))
 
 
-def believe_listeners(store: StateStore, url: str) -> Collection[int]:
-    """Those who listen at this address now are believed; who that is.
+def believe(store: StateStore, server: ServerConfig | None, listener: str, uid: int | None) -> str:
+    """From now on the user ``listener``, by name or number, is believed at a server's address, and
+    nobody else but root and us; that, for people. ``uid``: whose order it is.
 
     Raises:
-        ValueError: nobody listens there.
-        OSError: that cannot be told.
+        ValueError: he may not say so, or there is no such user or server.
     """
-    users = _listening_users(url)
-    if not users:
-        raise ValueError("nobody listens there now")
-    StoredListeners(store, url).learn(users)
-    return users
-
-
-def _listening_users(url: str) -> Collection[int]:
-    """Of an address of this machine. Raises OSError."""
-    host, port = place_of(url)
-    if not port:
-        return {Path(host).stat().st_uid}
-    return listening_users(addresses_of(host, port), port)
+    if server is None:
+        raise ValueError("a listener is one of a server of this node: name it")
+    if uid not in (0, os.geteuid()):
+        raise ValueError(
+            f"who listens for {server.name} gets its password: only root and the sidecar's own "
+            "user may say who that is, over the socket"
+        )
+    user = uid_of(listener)
+    StoredListeners(store, server.url).learn({user})
+    return f"{user_of(user)} is believed at {server.name}'s address from now on"

@@ -131,7 +131,7 @@ def _charge(proof: Authorised, rate: OrderRate) -> None:
 def _order(request: Request, proof: Authorised, watched: SidecarView) -> Answer:
     try:
         fields = parse_json(request.body, "the order", MOST_BODY_BYTES, keys_once=True)
-        order = Order.from_json(fields, known_by=proof.by)
+        order = Order.from_json(fields, known_by=proof.by, uid=proof.uid)
     except DocumentError as error:
         raise malformed(str(error)) from error
     try:

@@ -27,6 +27,7 @@ class Authorised(Admitted):
     Attributes:
         by: who it is, as the system or the token says, for people.
         party: with whom it shares what one may do (``Peer.party``).
+        uid: of the user, as the kernel says; ``None``: only the token is known.
 
     Raises:
         TypeError: somebody else makes one.
@@ -35,6 +36,7 @@ class Authorised(Admitted):
     by: str
     party: str
     seal: InitVar[object]
+    uid: int | None = None
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -82,7 +84,7 @@ class PeerGuard:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, "peer", "this is only done over the Unix socket"
             )
-        return Authorised(request.peer.user, request.peer.party, _SEAL)
+        return Authorised(request.peer.user, request.peer.party, _SEAL, request.peer.uid)
 
 
 class NobodyGuard:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network
 from typing import NamedTuple
 
+_MOST_UID = 2**32 - 1  # which means nobody
 JSON = "application/json; charset=utf-8"
 # Nobody else's page may read an answer, or show ours in a frame; an answer may say otherwise.
 ALWAYS = {
@@ -52,6 +53,18 @@ def user_of(uid: int) -> str:
     """A user of this machine, for people."""
     name = name_of(uid)
     return f"uid {uid}" if name is None else f"{name} (uid {uid})"
+
+
+def uid_of(user: str) -> int:
+    """Of a user by name or number. Raises ValueError: there is none of this name."""
+    import pwd
+
+    if user.isascii() and user.isdigit() and int(user) < _MOST_UID:
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise ValueError(f"there is no user {user!r} here") from None
 
 
 def users_in_words(uids: Iterable[int]) -> str:

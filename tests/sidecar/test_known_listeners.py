@@ -15,8 +15,9 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.listeners import FoundListeners
+from sidecar.config.node import ServerConfig
 from sidecar.servers.guarded_connection import _Listeners
-from sidecar.servers.known_listeners import believe_listeners, listened_place
+from sidecar.servers.known_listeners import believe, listened_place
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import problems
@@ -107,7 +108,8 @@ def test_another_user_of_a_server_is_believed_once_somebody_says_so(
         with stranger(port) as heard:
             wait_until(lambda: "nobody (uid 65534) listens" in problems(sidecar), dict)
             assert set(heard) <= {b"listens", b"heard "}
-            assert main(["resume", str(path), "s0"]) == 0
+            assert main(["resume", str(path), "s0"]) == 1
+            assert main(["resume", str(path), "s0", "--listener", "nobody"]) == 0
             wait_until(
                 lambda: any(len(one) > len(b"listens") for one in heard), lambda: problems(sidecar)
             )
@@ -132,14 +134,35 @@ def test_who_listens_where_a_port_was_forwarded_is_a_stranger() -> None:
         listeners.check({65534}, "here")
 
 
-def test_who_is_believed_is_he_who_listens_now(tmp_path: Path) -> None:
+def test_only_root_and_the_sidecars_own_user_say_who_is_believed(tmp_path: Path) -> None:
+    """Whoever may give orders got the server's password by that."""
     store = StateStore(tmp_path / "state.json")
-    with pytest.raises(ValueError, match="nobody listens there now"):
-        believe_listeners(store, f"redis://127.0.0.1:{free_port()}")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
-        assert believe_listeners(store, url) == {os.geteuid()}
-    assert store.now.listeners == {listened_place(url): (os.geteuid(),)}
+    server = ServerConfig("pages", "redis://[::1]:7001", minimum_bytes=1)
+    for uid in (None, 65534):
+        with pytest.raises(ValueError, match="only root and the sidecar's own user may say who"):
+            believe(store, server, "nobody", uid)
+    with pytest.raises(ValueError, match="there is no user 'no-such-user' here"):
+        believe(store, server, "no-such-user", 0)
+    with pytest.raises(ValueError, match="name it"):
+        believe(store, None, "nobody", 0)
+    assert store.now.listeners == {}
+    said = believe(store, server, "nobody", 0)
+    assert said == "nobody (uid 65534) is believed at pages's address from now on"
+    assert store.now.listeners == {"::1:7001": (65534,)}
+    believe(store, server, "1234", os.geteuid())
+    assert store.now.listeners == {"::1:7001": (1234,)}
+
+
+def test_who_has_the_socket_lie_behind_a_link_is_no_other_server(tmp_path: Path) -> None:
+    """What the link led to was another address, where nobody had been seen yet."""
+    (own := tmp_path / "redis").mkdir()
+    url = f"unix://{own}/redis.sock"
+    place = listened_place(url)
+    own.rmdir()
+    (tmp_path / "evil").mkdir()
+    own.symlink_to(tmp_path / "evil")
+    assert listened_place(url) == place == f"{own}/redis.sock"
+    assert listened_place(f"unix://{tmp_path}/./redis//redis.sock?db=1") == place
 
 
 @pytest.mark.parametrize(
