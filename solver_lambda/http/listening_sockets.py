@@ -112,11 +112,7 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
     began = time.monotonic()
     unseen_since, pause_seconds = began, _FIRST_PAUSE_SECONDS
     while True:
-        ends = [
-            row
-            for row in _rows(there[1])
-            if row.local == there and row.remote == here and row.state != _TIME_WAIT
-        ]
+        ends = [row for row in _rows(there[1]) if row.local == there and row.remote == here]
         waits = any(row.socket.inode == "0" and row.state in _OPEN for row in ends)
         now = time.monotonic()
         if ends:
@@ -156,15 +152,16 @@ def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
 
 
 def _rows(port: int | None, proc: Path = PROC) -> Iterator[_Row]:
-    """Of the sockets with this port at their own end, or, without one, of all that listen."""
+    """Of the sockets with this port at their own end, or, without one, of all that listen. Those of
+    connections that have ended are left out, unread: any user can have a hundred thousand."""
+    ended = f" {_TIME_WAIT} "
     wanted = f" {_LISTENS} " if port is None else f":{port:04X}"
     for table in ("tcp", "tcp6"):
         path = proc / "net" / table
         if table == "tcp6" and not path.exists():
             continue
-        # Line by line: any user can make a hundred thousand of them.
         with path.open() as lines:
-            for line in filter(lambda line: wanted in line, lines):
+            for line in filter(lambda line: wanted in line and ended not in line, lines):
                 fields = line.split()
                 if port is None or fields[1].endswith(wanted):
                     made = ListeningSocket(fields[9], int(fields[7]))
