@@ -174,11 +174,10 @@ class ObservationCycle:
         self._planning_basis.look(self._observed_at, self._planned_bytes(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
-        if is_stopped():
-            return
-        if not seen:
+        if not seen and not is_stopped():
             self._metrics.observations_without_servers.inc()
             log.warning("no server answers: nothing to observe")
+        if not seen or is_stopped():
             return
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
@@ -192,6 +191,7 @@ class ObservationCycle:
                 reserved(states, seen, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
+                self._store.now.room,
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
             self._planning_basis.forget_first(

@@ -10,6 +10,7 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
+from sidecar.observed_minima import beside_needs, with_minima_that_fit
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.servers.reserved_memory import reserved_by_server
@@ -17,6 +18,7 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
+from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -71,22 +73,24 @@ def observe(
     reserved_bytes: int,
     excess_bytes: int = 0,
     budget_bytes: int | None = None,
+    room: RoomMade | None = None,
 ) -> Observation:
     """The observation of the servers that answer.
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
     free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
+    ``room`` is what some have made for others, or beside them.
     """
-    if budget_bytes is None:
-        budget_bytes = config.memory.budget_bytes
+    budget_bytes = config.memory.budget_bytes if budget_bytes is None else budget_bytes
     most_bytes = most_needed_bytes(
         len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
     )
-    servers = _beside_needs(
+    servers = beside_needs(
         tuple(_observe_server(item, most_bytes) for item in seen),
-        seen,
+        {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen},
         half_share_bytes(len(config.servers), budget_bytes),
+        is_beside_unread=_is_beside_unread(config, seen, room),
     )
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
@@ -98,7 +102,7 @@ def observe(
             for server, item in zip(servers, seen, strict=True)
         )
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
-    observation = Observation(
+    made = Observation(
         node=config.node,
         cycle=cycle,
         made_at_seconds=made_at_seconds,
@@ -109,52 +113,14 @@ def observe(
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
-    return _with_minima_that_fit(observation)
+    return with_minima_that_fit(made)
 
 
-def _beside_needs(
-    servers: tuple[ServerObservation, ...], seen: list[ServerSnapshot], half_bytes: int
-) -> tuple[ServerObservation, ...]:
-    """Where one needs more than is planned for what it cannot evict, each other keeps what it has,
-    up to half of an equal share: a need may come of any client, and is no reason to empty them."""
-    in_need = {
-        server.name
-        for server, item in zip(servers, seen, strict=True)
-        if server.minimum_bytes
-        > max(server.maxmemory_bytes, effective(item.config, item.settings).minimum_bytes)
-    }
-    if not in_need:
-        return servers
-    kept = {
-        one.name: min(one.maxmemory_bytes, half_bytes, one.maximum_bytes or half_bytes)
-        for one in servers
-    }
-    return tuple(
-        server
-        if server.name in in_need
-        else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
-        for server in servers
-    )
-
-
-def _with_minima_that_fit(observation: Observation) -> Observation:
-    """Beside servers that do not answer, or cannot be given another size, the others cannot always
-    have what people want. Then the plan has to make do with less, for it may not take memory that
-    others have; with none at all it is refused."""
-    if sum(server.minimum_bytes for server in observation.servers) > observation.budget_bytes:
-        minima = attainable_minima(observation)
-        servers = tuple(
-            replace(
-                server,
-                minimum_bytes=min(minima[server.name], server.maxmemory_bytes)
-                if server.keep_reason
-                else minima[server.name],
-            )
-            for server in observation.servers
-        )
-        observation = replace(observation, servers=servers)
-    least = sum(server.minimum_bytes for server in observation.servers)
-    return replace(observation, budget_bytes=max(observation.budget_bytes, least))
+def _is_beside_unread(
+    config: SidecarConfig, seen: Sequence[ServerSnapshot], room: RoomMade | None
+) -> bool:
+    unread = {one.name for one in config.servers} - {one.config.name for one in seen}
+    return room is not None and room.is_for(unread)
 
 
 def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:

@@ -25,6 +25,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_keeper import UNUSED
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.gain_since_installation import GainSinceInstallation
@@ -188,6 +189,8 @@ class ControlPlane:
                 for name, size in moved.items()
             )
             self.history.add("budget", f"{why}: {ways}")
+            if why != UNUSED:
+                self.verification.disturbed(f"sizes were changed: {why}")
 
     def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
@@ -256,8 +259,13 @@ class ControlPlane:
                 self.series.mark(observation.made_at_seconds, words)
                 self.recommended = RecommendedGain(time.time())
 
-    def _carried_out(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
-        self.verification.begin(plan, in_force_bytes)
+    def _carried_out(
+        self,
+        plan: AdaptationPlan,
+        in_force_bytes: Mapping[str, int],
+        before_bytes: Mapping[str, int],
+    ) -> None:
+        self.verification.begin(plan, in_force_bytes, before_bytes)
         self.verification.look(self._actuator.read_all())
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:

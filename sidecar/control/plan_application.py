@@ -18,7 +18,7 @@ from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
-from sidecar.servers.shrink_guard import Asked
+from sidecar.servers.shrink_guard import Asked, Sizes
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
@@ -49,7 +49,8 @@ class PlanApplication:
             or had nothing to carry out.
         overtaken_by: the order that has changed sizes since it was taken, for people.
         problem: that the last one would have done harm, for people; ``None``: it would not.
-        on_carried_out: told of each plan whose sizes are now wanted, and of those in force.
+        on_carried_out: told of each plan whose sizes are now wanted, of those in force, and of
+            those that were wanted before.
         on_recommended: told of each other one.
     """
 
@@ -71,7 +72,7 @@ class PlanApplication:
         self.not_carried_out_because: str | None = None
         self.overtaken_by: str | None = None
         self.problem: str | None = None
-        self.on_carried_out: Callable[[AdaptationPlan, dict[str, int]], None] = lambda *_: None
+        self.on_carried_out: Callable[[AdaptationPlan, Sizes, Sizes], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
         self._store = store
@@ -224,7 +225,9 @@ class PlanApplication:
                 **dict.fromkeys(changed, time.time()),
             }
             state.control = replace(state.control, before_plan_bytes=before)
-        self.on_carried_out(plan, in_force)
+        # What somebody sets by hand, and is put back, is no size from before.
+        had = {name: min(size, before[name] or size) for name, size in in_force.items()}
+        self.on_carried_out(plan, had, before)
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:
         carried_out = plan.decision == "apply" and objection is None

@@ -95,6 +95,11 @@ class PlanOutcome:
             if reading is not None:
                 server.look(reading)
 
+    @property
+    def restarted(self) -> list[str]:
+        """Servers that are another process now than at first: they begin empty."""
+        return [server.name for server in self._servers if server.is_restarted]
+
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
         for server in self._servers:

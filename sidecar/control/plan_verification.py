@@ -53,13 +53,29 @@ class PlanVerification:
         self._before_bytes: dict[str, int] = {}
         self.last: Check | None = None
 
-    def begin(self, plan: AdaptationPlan, in_force_bytes: Mapping[str, int]) -> None:
-        """A plan is being carried out, from now on, in place of the sizes in force."""
+    def begin(
+        self,
+        plan: AdaptationPlan,
+        in_force_bytes: Mapping[str, int],
+        before_bytes: Mapping[str, int],
+    ) -> None:
+        """A plan is being carried out, from now on, in place of the sizes in force; those that were
+        wanted before are those to go back to."""
         observation = self._asked(plan.cycle)
         self._outcome = None
         if observation is not None:
-            self._before_bytes = dict(in_force_bytes)
-            self._outcome = PlanOutcome(observation, plan, self._before_bytes)
+            self._before_bytes = dict(before_bytes)
+            self._outcome = PlanOutcome(observation, plan, in_force_bytes)
+
+    def disturbed(self, why: str) -> None:
+        """What came of the plan, and what of this, cannot be told apart."""
+        outcome, self._outcome = self._outcome, None
+        if outcome is not None:
+            words = f"plan {outcome.cycle} is not judged, as meanwhile {why}"
+            self.last = Check(outcome.cycle, "not_checked", words, at_seconds=time.time())
+            log.info("%s", words)
+            self._metrics.plans_checked.labels("not_checked").inc()
+            self._history.add("check", words, cycle=outcome.cycle, verdict="not_checked")
 
     def forget(self) -> None:
         """The sizes are no longer those of the plan."""
@@ -71,6 +87,9 @@ class PlanVerification:
         if self._outcome is None:
             return
         self._outcome.look(readings)
+        if restarted := self._outcome.restarted:
+            self.disturbed(f"{', '.join(restarted)} restarted")
+            return
         cycle, targets = self._outcome.cycle, self._store.now.targets_bytes
         for name, reading in readings.items():
             if reading is None or not reading.unyielding_bytes or name not in targets:
@@ -190,4 +209,6 @@ def sizes_with_one_back(
     if excess_bytes > 0 and grown_bytes:
         for other, more_bytes in grown.items():
             sizes[other] -= min(more_bytes, -(-more_bytes * excess_bytes // grown_bytes))
+    # Who did not get anything gives nothing.
+    sizes[name] -= max(0, min(sizes[name], sum(sizes.values()) - budget_bytes))
     return sizes

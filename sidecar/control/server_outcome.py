@@ -29,6 +29,7 @@ class ServerOutcome:
 
     Attributes:
         is_changed: the plan gave it another size.
+        is_restarted: it is another process now than at first.
     """
 
     def __init__(self, seen: ServerObservation, plan: ServerPlan, before_bytes: int) -> None:
@@ -36,6 +37,7 @@ class ServerOutcome:
         self.weight = seen.weight
         self.cost = AccessCost.of(seen)
         self.is_changed = plan.maxmemory_bytes != before_bytes
+        self.is_restarted = False
         self._before_bytes = before_bytes
         # What is predicted for a size in between is about in between.
         self._predicted = sorted(
@@ -72,6 +74,7 @@ class ServerOutcome:
 
     def look(self, reading: ServerReading) -> None:
         last, self._last = self._last, reading
+        self.is_restarted |= last is not None and last.run_id != reading.run_id
         if last is None or last.run_id != reading.run_id:
             self._first = reading
             return

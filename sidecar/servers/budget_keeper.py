@@ -21,6 +21,8 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
+# Why sizes change where a replica uses less than it has: that is no disturbance.
+UNUSED = "what replicas do not use"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
 
 
@@ -148,7 +150,7 @@ class BudgetKeeper:
         if room and fitted and fitted != targets_bytes:
             self._metrics.sizes_fitted.inc()
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
-            self._set(targets_bytes, sizes, "what replicas do not use", room.shifted(sizes))
+            self._set(targets_bytes, sizes, UNUSED, room.shifted(sizes))
 
     @property
     def _replicas(self) -> set[str]:
@@ -205,8 +207,9 @@ class BudgetKeeper:
             return self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
+            unread = [one.name for one in self._actuator.latest if not one.reachable]
             with self._store.update() as state:
-                state.room = room.after(targets_bytes) if is_planned else None
+                state.room = room.after(targets_bytes, unread) if is_planned else None
             return None
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
 

@@ -3,7 +3,7 @@ for others, which would have refused writes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,15 +103,20 @@ class RoomMade:
             needed.get(name, 0) < CLEARLY_LESS * size for name, size in self.needed_bytes.items()
         )
 
-    def after(self, planned_bytes: Mapping[str, int]) -> RoomMade | None:
+    def after(
+        self, planned_bytes: Mapping[str, int], unread: Collection[str] = ()
+    ) -> RoomMade | None:
         """What a plan leaves of it, that gave nobody more than he needs: when he needs less, it
-        goes back to those who gave it."""
+        goes back to those who gave it; likewise beside those that could not be read (``unread``)
+        when it was made."""
         needed = {
             name: size
             for name, size in self.needed_bytes.items()
             if self.before_bytes[name] < planned_bytes.get(name, 0) <= self.made_bytes[name]
         }
+        beside = {name: size for name, size in self.beside_bytes.items() if name in unread}
         left = sum(planned_bytes[name] - self.before_bytes[name] for name in needed)
+        left += sum(max(0, size - self.before_bytes[name]) for name, size in beside.items())
         gave = {
             name: max(0, self.before_bytes[name] - self.made_bytes[name])
             for name in planned_bytes.keys() & self.made_bytes.keys() - needed.keys()
@@ -119,8 +124,13 @@ class RoomMade:
         before = dict(planned_bytes) | {name: self.before_bytes[name] for name in needed}
         for name, size in gave.items():
             before[name] += left * size // max(1, sum(gave.values()))
-        after = replace(self, before_bytes=before).for_those(planned_bytes, {}, needed)
-        return after if needed else None
+        after = replace(self, before_bytes=before).for_those(planned_bytes, beside, needed)
+        return after if beside or needed else None
+
+    def is_for(self, names: Collection[str]) -> bool:
+        """Whether it was made for one of them, or beside one, and is not given back yet."""
+        made_for = self.beside_bytes.keys() | self.needed_bytes.keys()
+        return not self.is_returned and not made_for.isdisjoint(names)
 
     def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
         """Of those for which it was made, who does not work with what it had before."""

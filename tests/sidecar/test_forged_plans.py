@@ -90,12 +90,12 @@ def test_the_first_plans_say_how_little_is_known(receiving: Receiving) -> None:
 
 def test_the_way_back_from_a_plan_leads_to_planned_sizes(receiving: Receiving) -> None:
     told: list[dict[str, int]] = []
-    receiving.application.on_carried_out = lambda _plan, in_force: told.append(in_force)
+    receiving.application.on_carried_out = lambda _plan, in_force, _before: told.append(in_force)
     receiving._engaged.sizes_in_force = lambda: {"a": 3, "b": 5}
     receiving._engaged.sizes_to_come_back_to = lambda: {"a": 2, "b": 6}
     assert receiving.application.take(plan(NEW).dumps(), "good")
     assert receiving.store.now.control.before_plan_bytes == {"a": 2, "b": 6}
-    assert told == [{"a": 3, "b": 5}]  # by which it is judged
+    assert told == [{"a": 2, "b": 5}]  # by which it is judged: what is set by hand is put back
 
 
 def test_who_orders_a_plan_gets_none_that_would_break_what_is_seen(receiving: Receiving) -> None:

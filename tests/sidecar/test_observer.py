@@ -24,6 +24,7 @@ from sidecar.plans.plan_check import check_plan
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_RATIO
 from sidecar.settings.team_settings import TeamSettings
+from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -331,3 +332,21 @@ def test_a_need_is_no_reason_to_empty_the_others(lasting: int, minimum: int, oth
     )
     # Two servers share 64 MiB.
     assert _observe(seen, other).servers[1].minimum_bytes == others * MB
+
+
+def test_beside_one_that_cannot_be_read_each_other_keeps_half_of_an_equal_share() -> None:
+    """Its silence may be any client's doing. What was squeezed for it was emptied by a plan."""
+    config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))
+    seen = [
+        dataclasses.replace(_seen(_estimate()), config=config.servers[place]) for place in (1, 2)
+    ]
+    room = RoomMade(dict.fromkeys("abc", 20 * MB), dict.fromkeys("abc", 16 * MB), {"a": 30 * MB})
+    for known, least in ((None, MB), (room, 64 * MB // 6)):
+        observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, known)
+        assert {one.minimum_bytes for one in observation.servers} == {least}
+    for other in (
+        dataclasses.replace(room, made_bytes=room.before_bytes),  # it is given back
+        dataclasses.replace(room, beside_bytes={"b": 30 * MB}),
+    ):
+        observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, other)
+        assert {one.minimum_bytes for one in observation.servers} == {MB}

@@ -172,18 +172,13 @@ def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought(
 
 
 def test_while_it_is_too_early_to_tell_what_comes_goes_on_to_count() -> None:
-    store, history, metrics = StateStore(None), History(None), Metrics()
-    with store.update() as state:
-        state.control = ControlState(engaged=True)
-    enforcement: Any = None  # nothing is taken back
-    verification = PlanVerification(store, enforcement, history, metrics, lambda cycle: None)
     made = promise(predicted=0.2, error=0.1)
+    verification, history = verification_of(made)
     curve = {4 * MB: 0.2, 10 * MB: 0.1}
     after(made, 0.2, curve, a_before=0.25)
-    verification._outcome = made
     for _ in range(2):
         verification.conclude(60.0)
-        assert metrics.value("plans_checked", verdict="too_early") == 1
+        assert verification._metrics.value("plans_checked", verdict="too_early") == 1
     # Without the plan, A would have missed so much of what came since.
     after(made, 0.2, curve, a_before=0.9)
     verification.conclude(60.0)
@@ -328,6 +323,44 @@ def test_one_liar_is_told_from_two_that_were_harmed() -> None:
     a_little = (-2, 4100, 900, 0.1, 1.0)
     assert seen_to_the_end({"a": good, "b": good, "c": thin}).verdict != "failed"
     assert seen_to_the_end({"a": good, "b": a_little, "c": thin}).at_fault == "c"
+
+
+def verification_of(outcome: PlanOutcome) -> tuple[PlanVerification, History]:
+    """It does not take anything back."""
+    store, history = StateStore(None), History(None)
+    with store.update() as state:
+        state.control = ControlState(engaged=True)
+        state.targets_bytes = {"a": 16 * MB, "b": 4 * MB}
+    enforcement: Any = None
+    verification = PlanVerification(store, enforcement, history, Metrics(), lambda cycle: None)
+    verification._outcome = outcome
+    return verification, history
+
+
+@pytest.mark.parametrize("how", ["restart", "room"])
+def test_what_somebody_else_did_meanwhile_is_no_harm_of_a_plan(how: str) -> None:
+    """By replies that he does not read, a client of one cache had any plan taken back."""
+    made = promise(predicted=0.2)
+    verification, history = verification_of(made)
+    after(made, 0.8, FLAT)
+    if how == "restart":
+        begun = replace(reading("a", 0, 0, 16 * MB, MB), run_id="e" * 40)
+        verification.look({"a": begun})
+        why = "a restarted"
+    else:
+        why = "sizes were changed: room for what a cannot evict"
+        verification.disturbed(why)
+    verification.conclude(60.0)
+    assert verification.last is not None
+    assert verification.last.words == f"plan 7 is not judged, as meanwhile {why}"
+    assert [entry["verdict"] for entry in history.tail(9)] == ["not_checked"]
+
+
+def test_who_had_more_than_there_is_takes_nothing_from_those_who_got_nothing() -> None:
+    """A size that was set by hand while the plan was made was put back, and counted as before."""
+    before = {"a": 91, "b": 32, "c": 31}
+    now = {"a": 32, "b": 31, "c": 33}
+    assert sizes_with_one_back("a", before, now, 96) == {"a": 34, "b": 31, "c": 31}
 
 
 BYTES = st.integers(1, 1000)

@@ -160,6 +160,20 @@ def test_what_is_shared_meanwhile_stays_shared_when_room_is_given_back() -> None
     assert shifted.needed_bytes == made.needed_bytes
 
 
+def test_a_plan_beside_one_that_hangs_does_not_make_what_the_others_gave_forgotten() -> None:
+    """An ordinary client made one hang when room was given back: a plan divided what was left, and
+    a third of the budget was nobody's until the next one."""
+    made = RoomMade({"a": 32, "b": 32, "c": 32}, {"a": 32, "b": 16, "c": 16}, {"a": 64})
+    planned = {"a": 32, "b": 12, "c": 20}
+    assert made.after(planned) is None
+    after = made.after(planned, ["a"])
+    assert after == RoomMade({"a": 32, "b": 28, "c": 36}, planned, {"a": 64})
+    assert made.is_for(["a", "c"])
+    assert not made.is_for(["b"])
+    # It answers, and has no more than it is to have.
+    assert after.is_needed_less({}, {"a": 1, "b": 1, "c": 1})
+
+
 def test_it_is_on_file(tmp_path: Path) -> None:
     made = RoomMade({"a": 16, "b": 16}, {"a": 30, "b": 2}, {"a": 30})
     store = StateStore(tmp_path / "state.json")

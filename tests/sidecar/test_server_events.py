@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from sidecar.base.time_of_day import time_of_day
 from sidecar.control.history import history_path, read_history
 from sidecar.control.server_events import (
-    AT_MOST_EACH_SECONDS,
+    MOST_AT_ONCE,
     OUTAGE_SECONDS,
+    SECONDS_EACH,
     ServerEvents,
 )
 from sidecar.servers.server_reading import ServerReading
@@ -38,10 +40,12 @@ def test_an_outage_and_a_restart() -> None:
     node = Node()
     assert node.at(0, reading()) == []
     assert node.at(1, None) == []
-    assert node.at(1 + OUTAGE_SECONDS, None) == ["pages does not answer: connection refused"]
-    assert node.at(60, None) == []
-    found = node.at(181, reading("b" * 40))
-    assert found == ["pages answers again, after 3min, and was restarted"]
+    (gone,) = node.at(1 + OUTAGE_SECONDS, None)
+    assert gone == f"pages does not answer since {time_of_day(1001)}: connection refused"
+    assert node.at(25, None) == []
+    (back,) = node.at(31, reading("b" * 40))
+    away = f"from {time_of_day(1001)} to {time_of_day(1031)} (30s)"
+    assert back == f"pages answers again, and did not {away}; was restarted"
     assert node.at(300, reading("b" * 40)) == []
 
 
@@ -72,9 +76,21 @@ def test_one_that_never_rests_fills_no_history_and_the_end_of_it_is_told() -> No
     told = [
         line for second in range(600) for line in node.at(second, reading(run_id=f"{second:040x}"))
     ]
-    assert len(told) == pytest.approx(600 / AT_MOST_EACH_SECONDS, abs=1)
+    assert len(told) == pytest.approx(MOST_AT_ONCE + 600 / SECONDS_EACH, abs=1)
     late = [node.at(second, reading(run_id=f"{599:040x}")) for second in range(600, 700)]
     assert [line for lines in late for line in lines] == ["pages was restarted"]
+
+
+def test_how_long_it_was_away_is_right_also_where_it_is_told_later() -> None:
+    node = Node()
+    for second in range(MOST_AT_ONCE):
+        node.at(second, reading(run_id=f"{second:040x}"))
+    assert node.at(10, None) == []
+    assert len(node.at(20, None)) == 1
+    assert node.at(40, reading(run_id=f"{3:040x}")) == []
+    lines = [node.at(second, reading(run_id=f"{3:040x}")) for second in range(41, 300)]
+    (back,) = [line for one in lines for line in one]
+    assert f"from {time_of_day(1010)} to {time_of_day(1040)} (30s)" in back
 
 
 def test_a_real_restart(start_server: StartServer, write_node: WriteNode) -> None:

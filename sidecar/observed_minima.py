@@ -1,0 +1,59 @@
+"""The minima in an observation: what each server keeps, whatever others need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.size_ranges import attainable_minima
+
+
+def beside_needs(
+    servers: tuple[ServerObservation, ...],
+    configured_bytes: Mapping[str, int],
+    half_bytes: int,
+    *,
+    is_beside_unread: bool,
+) -> tuple[ServerObservation, ...]:
+    """Where one needs more than is planned for what it cannot evict, or room was made beside one
+    that does not answer, each other keeps what it has, up to half of an equal share: a need may
+    come of any client, and so may a silence, and is no reason to empty them.
+    ``configured_bytes``: the minima that people set."""
+    in_need = {
+        server.name
+        for server in servers
+        if server.minimum_bytes > max(server.maxmemory_bytes, configured_bytes[server.name])
+    }
+    if not in_need and not is_beside_unread:
+        return servers
+    kept = {
+        one.name: min(one.maxmemory_bytes, half_bytes, one.maximum_bytes or half_bytes)
+        for one in servers
+    }
+    return tuple(
+        server
+        if server.name in in_need
+        else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
+        for server in servers
+    )
+
+
+def with_minima_that_fit(observation: Observation) -> Observation:
+    """Beside servers that do not answer, or cannot be given another size, the others cannot always
+    have what people want. Then the plan has to make do with less, for it may not take memory that
+    others have; with none at all it is refused."""
+    if sum(server.minimum_bytes for server in observation.servers) > observation.budget_bytes:
+        minima = attainable_minima(observation)
+        servers = tuple(
+            replace(
+                server,
+                minimum_bytes=min(minima[server.name], server.maxmemory_bytes)
+                if server.keep_reason
+                else minima[server.name],
+            )
+            for server in observation.servers
+        )
+        observation = replace(observation, servers=servers)
+    least = sum(server.minimum_bytes for server in observation.servers)
+    return replace(observation, budget_bytes=max(observation.budget_bytes, least))
