@@ -241,7 +241,9 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
         endpoint = Path("/run/spreds/samples")
     budget_bytes = answer.found.observation.budget_bytes
     latencies = dict(options.backend_latency)
-    text = node_text(servers, budget_bytes, latencies, access, f"ipc://{endpoint}", left_out)
+    fewest = min((one.reading.keys for one in answer.seen if one.reading.keys), default=None)
+    place = f"ipc://{endpoint}"
+    text = node_text(servers, budget_bytes, latencies, access, place, left_out, fewest)
     write_new(options.init, text)
 
 

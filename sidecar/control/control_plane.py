@@ -247,7 +247,8 @@ class ControlPlane:
     def _conclude(self) -> None:
         with self._lock:
             self.verification.look(self._actuator.read_all())
-            self.verification.conclude(self._config.cycle.maximum_age_seconds)
+            cycle_seconds = self._config.cycle.maximum_age_seconds
+            self.verification.conclude(cycle_seconds, self.observation)
 
     def _observed(self, observation: Observation) -> None:
         """Sums of milliseconds begin anew where these count otherwise from now on."""

@@ -86,9 +86,14 @@ class History:
         except OSError as error:
             log.warning("history %s cannot be used: %s", path, error.strerror)
 
-    def add(self, kind: str, words: str, *, by: str = "spreds", **details: Any) -> None:
-        """Note that something was decided, with details that JSON can hold."""
-        self._add({"at_seconds": time.time(), "kind": kind, "by": by, "words": words, **details})
+    def add(self, kind: str, words: str, *, by: str = "spreds", **details: Any) -> dict[str, Any]:
+        """Note that something was decided, with details that JSON can hold; the entry."""
+        entry = {"at_seconds": time.time(), "kind": kind, "by": by, "words": words, **details}
+        return self._add(entry)
+
+    def amend(self, entry: dict[str, Any], words: str, **details: Any) -> dict[str, Any]:
+        """More is known by now of what an entry says; the entry as it is then."""
+        return self._add({**entry, "words": words, **details})
 
     def add_without_effect(self, words: str, *, by: str, order: dict[str, Any]) -> None:
         """Note an order that changed nothing: again and again within some minutes, it is counted

@@ -100,6 +100,12 @@ class PlanOutcome:
         """Servers that are another process now than at first: they begin empty."""
         return [server.name for server in self._servers if server.is_restarted]
 
+    def know(self, observation: Observation) -> None:
+        """Curves may be known better by now."""
+        errors = {server.name: server.curve_error_ratio for server in observation.servers}
+        for server in self._servers:
+            server.know(errors.get(server.name, 1.0))
+
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long."""
         for server in self._servers:

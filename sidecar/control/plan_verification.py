@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.time_of_day import time_of_day
@@ -52,6 +53,8 @@ class PlanVerification:
         self._outcome: PlanOutcome | None = None
         self._before_bytes: dict[str, int] = {}
         self.last: Check | None = None
+        # What the history says of the present plan's outcome, while that is too early to tell.
+        self._entry: dict[str, Any] | None = None
 
     def begin(
         self,
@@ -103,15 +106,18 @@ class PlanVerification:
         if self._outcome is not None:
             self._outcome.step(counts, seconds)
 
-    def conclude(self, cycle_seconds: float) -> None:
+    def conclude(self, cycle_seconds: float, observation: Observation | None = None) -> None:
         """The next observation is due: judge the plan before it, and take back what did harm. While
-        it is too early to tell, what comes until the next plan counts as well."""
+        it is too early to tell, what comes until the next plan counts as well. ``observation``: the
+        last one, by which curves may be known better than when the plan was made."""
         outcome, self._outcome = self._outcome, None
         if outcome is None or not self._store.now.control.sets_sizes:
             return
+        if observation is not None:
+            outcome.know(observation)
         check = replace(outcome.check(), at_seconds=time.time())
         words = check.words
-        was_early = self.last is not None and self.last.cycle == check.cycle
+        entry, self._entry = self._entry, None
         if check.verdict == "too_early":
             self._outcome = outcome
         if check.verdict == "failed":
@@ -123,13 +129,16 @@ class PlanVerification:
                 left = {name: wait for name, wait in waits.items() if name not in outcome.changed}
                 state.control = replace(state.control, wait=None, server_waits=left)
         self.last = check
-        if was_early and check.verdict == "too_early":
+        details = {key: value for key, value in asdict(check).items() if key != "words"}
+        details["realised_ratio"] = check.realised_ratio
+        if check.verdict == "too_early" and entry is not None and entry["cycle"] == check.cycle:
+            self._entry = self._history.amend(entry, words, **details)
             return
         self._metrics.plans_checked.labels(check.verdict).inc()
         log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
-        details = {key: value for key, value in asdict(check).items() if key != "words"}
         kind = "rollback" if check.verdict == "rolled_back" else "check"
-        self._history.add(kind, words, **details, realised_ratio=check.realised_ratio)
+        entry = self._history.add(kind, words, **details)
+        self._entry = entry if check.verdict == "too_early" else None
 
     def _take_back(self, check: Check, cycle_seconds: float) -> str:
         name = check.at_fault

@@ -90,6 +90,10 @@ class ServerOutcome:
         self._step_reads += hits + misses
         self._step_read_bytes += (hits + misses) * held
 
+    def know(self, error_ratio: float) -> None:
+        """Its curve may be off by so much, or by what was known before, if that is less."""
+        self._curve_error = min(self._curve_error, error_ratio)
+
     def step(self, counts: ReadCounts, seconds: float) -> None:
         reads, read_bytes = self._step_reads, self._step_read_bytes
         self._step_reads = self._step_read_bytes = 0.0

@@ -73,9 +73,13 @@ class VerifiedPlans:
         if self._promise is not None:
             self._promise.step(counts, seconds)
 
-    def conclude(self, targets_bytes: dict[str, int], now_seconds: float) -> dict[str, int]:
-        """The next plan is due: the targets from now on."""
+    def conclude(
+        self, targets_bytes: dict[str, int], now_seconds: float, last: Observation | None
+    ) -> dict[str, int]:
+        """The next plan is due: the targets from now on; ``last``: the last observation."""
         promise, self._promise = self._promise, None
+        if promise is not None and last is not None:
+            promise.know(last)
         verdict = promise.check().verdict if promise else None
         if verdict in ("kept", "too_early"):
             self._failures = 0
@@ -160,7 +164,9 @@ class SpredsDivision(Division):
         if self._planning_basis.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
             self._planning_basis.look(now_seconds, self._targets, at_once=True)
-            self._targets = self._verified.conclude(self._targets, now_seconds)
+            self._targets = self._verified.conclude(
+                self._targets, now_seconds, self.observations[-1] if self.observations else None
+            )
             self._plan_and_take(now_seconds + START_SECONDS)
             self._verified.look(readings)
         self._steps += 1
