@@ -11,6 +11,8 @@ from sidecar.commands.status_words import is_on_its_way
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
+_DAY_SECONDS, _MOST_OF_A_DAY = 86_400.0, 6
+
 
 def last_change(
     server: dict[str, Any], told: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
@@ -65,3 +67,25 @@ def _others(entry: Mapping[str, Any], name: str) -> str:
         f"{other} {'grew' if change > 0 else 'shrank'} by {format_size(abs(change))}"
         for other, change in moved.items()
     )
+
+
+def in_the_last_day(
+    name: str, history: Iterable[Mapping[str, Any]], now_seconds: float
+) -> list[str]:
+    """What happened to a server and its size, the latest last; nothing if that is one change."""
+    found = []
+    for entry in history:
+        if entry["at_seconds"] < now_seconds - _DAY_SECONDS or not entry.get("carried_out", True):
+            continue
+        before = (entry.get("sizes_before_bytes") or {}).get(name)
+        after = (entry.get("sizes_bytes") or {}).get(name)
+        at = time_of_day(entry["at_seconds"])
+        if entry["kind"] in ("server", "hand") and entry.get("server") == name:
+            found.append(f"{at}: {entry['words']}")
+        elif before is not None and after is not None and before != after:
+            plan = f"plan {entry['cycle']}" if entry["kind"] == "plan" else ""
+            why = plan or str(entry["words"]).partition(":")[0]
+            found.append(f"{at}: {format_size(before)} -> {format_size(after)}, by {why}")
+    more = [f"{len(found) - _MOST_OF_A_DAY} more before that"] * (len(found) > _MOST_OF_A_DAY)
+    told = "; ".join([*more, *found[-_MOST_OF_A_DAY:]])
+    return [f"In the last day: {told}."] if len(found) > 1 else []

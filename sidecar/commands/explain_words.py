@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.change_words import last_change
+from sidecar.commands.change_words import in_the_last_day, last_change
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.state_words import state_words
@@ -78,6 +78,7 @@ def server_sentences(
         *_replicas(server),
         *_limits(config, server),
         *_backend(config, server, planned.get(config.name)),
+        *in_the_last_day(config.name, history, told["now_seconds"]),
     ]
 
 

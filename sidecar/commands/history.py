@@ -87,8 +87,10 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
 def _concerns(entry: dict[str, Any], name: str) -> bool:
     before = (entry.get("sizes_before_bytes") or {}).get(name)
     after = (entry.get("sizes_bytes") or {}).get(name)
+    if entry.get("sizes_bytes"):
+        return before != after
     # An outcome or an order is of the whole node; what names another server is not of this one.
-    return before != after or (entry["kind"] != "plan" and entry.get("server") in (None, name))
+    return entry["kind"] != "plan" and entry.get("server") in (None, name)
 
 
 def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:

@@ -111,11 +111,14 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
     if gain and gain["ratio"] is not None:
         yield (
             "against the sizes that SPREDS found, the mean access time has been "
-            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves "
-            "and without the cost of moving"
+            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves: "
+            "what moves, restarts and refused writes cost is not in it"
         )
     would = told["recommended_gain"]
-    if would and would["ratio"] is not None:
+    is_other = any(
+        one["recommended_bytes"] not in (None, one["maxmemory_bytes"]) for one in told["servers"]
+    )
+    if would and would["ratio"] is not None and is_other:
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "

@@ -188,7 +188,10 @@ class ControlPlane:
                 f"{name} {format_size(before_bytes[name])} -> {format_size(size)}"
                 for name, size in moved.items()
             )
-            self.history.add("budget", f"{why}: {ways}")
+            before = {name: before_bytes[name] for name in moved}
+            self.history.add(
+                "budget", f"{why}: {ways}", sizes_before_bytes=before, sizes_bytes=moved
+            )
             if why != UNUSED:
                 self.verification.disturbed(f"sizes were changed: {why}")
 

@@ -33,6 +33,9 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
+# Why sizes may change where they are set from now on; whether they were before.
+_WHY = {False: "SPREDS began to keep sizes", True: "sizes are set again"}
+
 
 class Enforcement:
     """Of one node's servers.
@@ -199,7 +202,7 @@ class Enforcement:
     ) -> dict[str, int]:
         """The sizes to begin with."""
         readings, state = self._seen()
-        if not state.control.engaged:
+        if not (was_engaged := state.control.engaged):
             check_first_cut(self._actuator.budget, readings)
         found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
         used = {name: reading.counted_bytes for name, reading in readings.items()}
@@ -241,7 +244,7 @@ class Enforcement:
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
             state.make_room(room.returned(before_room) if room and before_room else room)
-        self._tell_changes({**sizes, **counted}, sizes, "SPREDS began to keep sizes")
+        self._tell_changes({**sizes, **counted}, sizes, _WHY[was_engaged])
         return sizes
 
     def _seen(self) -> tuple[Mapping[str, ServerReading], SidecarState]:

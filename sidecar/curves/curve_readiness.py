@@ -35,5 +35,5 @@ def unknown_reason(
             "were there before sampling was turned on"
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
-        return f"few_samples: {samples} reads sampled so far"
+        return f"few_samples: {samples} reads sampled so far, of {FEWEST_SAMPLES} that it takes"
     return None

@@ -18,7 +18,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands import explain
-from sidecar.commands.change_words import _what_counted_anew
+from sidecar.commands.change_words import _what_counted_anew, in_the_last_day
 from sidecar.commands.explain_words import (
     apart_words,
     last_plan_sentences,
@@ -786,3 +786,34 @@ def test_files_that_anybody_may_have_made_are_not_believed(
     captured = capsys.readouterr()
     assert "belongs to nobody (uid 65534), who may have made it himself" in captured.err
     assert "FORGED" not in captured.out + captured.err
+
+
+def test_explain_tells_what_happened_to_a_server_in_the_last_day() -> None:
+    """Of a cache that was cut twice only the last, small cut was told."""
+    sizes = ((16, 3.3), (3.3, 2.6), (2.6, 3.2))
+    entries: list[dict[str, Any]] = [
+        {
+            "kind": "plan",
+            "at_seconds": 1e6 + place,
+            "words": "moves memory",
+            "carried_out": True,
+            "cycle": 7 + place,
+            "sizes_before_bytes": {"thumbs": round(before * MIB), "sess": MIB},
+            "sizes_bytes": {"thumbs": round(after * MIB), "sess": MIB},
+        }
+        for place, (before, after) in enumerate(sizes)
+    ]
+    entries[2] |= {"kind": "budget", "words": "room for what thumbs cannot evict: thumbs"}
+    shown = {**entries[1], "carried_out": False, "cycle": 99}
+    restart = {"kind": "server", "at_seconds": 1e6 + 9, "words": "was restarted"}
+    both = [
+        {**restart, "server": name, "words": f"{name} restarted"} for name in ("thumbs", "sess")
+    ]
+    old = {**entries[0], "at_seconds": 1e6 - 90_000}
+    (told,) = in_the_last_day("thumbs", [old, *entries, shown, *both], 1e6 + 10)
+    assert "16 MiB -> 3.3 MiB, by plan 7; " in told
+    assert "2.6 MiB -> 3.2 MiB, by room for what thumbs cannot evict; " in told
+    assert told.endswith(": thumbs restarted.")
+    assert told.count(";") == 3
+    assert in_the_last_day("thumbs", entries[:1], 1e6 + 10) == []
+    assert in_the_last_day("sess", [*entries, *both], 1e6 + 10) == []

@@ -54,7 +54,7 @@ function installedWords(status) {
   const gain = status.installed_gain;
   if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
   const much = `${percent(Math.abs(gain.ratio))} ${gain.ratio >= 0 ? "shorter" : "longer"}`;
-  return `Against the sizes that SPREDS found, the mean access time has been ${much} since ${moment(gain.since_seconds, true)}, by the curves and without the cost of moving.`;
+  return `Against the sizes that SPREDS found, the mean access time has been ${much} since ${moment(gain.since_seconds, true)}, by the curves: what moves, restarts and refused writes cost is not in it.`;
 }
 
 function measuredWords(status) {
