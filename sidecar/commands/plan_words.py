@@ -109,16 +109,24 @@ def decision_words(plan: dict[str, Any]) -> str:
 # What rounds to nothing in per cent.
 _NO_GAP = 5e-5
 # Codes of servers that have no curve and will have none.
+# Of all reads, by weight: fewer change no gain.
+_LEAST_SHARE = 0.02
 _NEVER = ("no_sampler", "no_model", "no_eviction")
 
 
 def guessed(told: dict[str, Any]) -> list[str]:
-    """The servers of a status document of which too little is known yet: what plans say of gains
-    is a guess until then."""
+    """The servers of a status document of which too little is known yet, and that are read enough
+    to count: what plans say of gains is a guess until then."""
+    reads = {
+        server["name"]: (server["reads_per_second"] or 0.0) * (server["weight"] or 0.0)
+        for server in told["servers"]
+    }
     return [
         server["name"]
         for server in told["servers"]
-        if server["curve"] is None and not (server["keep_reason"] or "").startswith(_NEVER)
+        if server["curve"] is None
+        and not (server["keep_reason"] or "").startswith(_NEVER)
+        and reads[server["name"]] >= _LEAST_SHARE * sum(reads.values())
     ]
 
 

@@ -24,6 +24,7 @@ from sidecar.commands.explain_words import (
     last_plan_sentences,
     server_sentences,
 )
+from sidecar.commands.plan_words import guessed
 from sidecar.commands.status_words import _expected, print_status
 from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig
@@ -817,3 +818,15 @@ def test_explain_tells_what_happened_to_a_server_in_the_last_day() -> None:
     assert told.count(";") == 3
     assert in_the_last_day("thumbs", entries[:1], 1e6 + 10) == []
     assert in_the_last_day("sess", [*entries, *both], 1e6 + 10) == []
+
+
+@pytest.mark.parametrize(("rate", "names"), [(3.0, []), (100.0, ["idle"])])
+def test_one_that_is_hardly_read_makes_no_gain_a_guess(rate: float, names: list[str]) -> None:
+    """An idle cache made each plan of the others a guess, for as long as it was idle."""
+    servers = [
+        {"name": "busy", "curve": [[1, 1]], "reads_per_second": 1000.0},
+        {"name": "idle", "curve": None, "reads_per_second": rate},
+        {"name": "down", "curve": None, "reads_per_second": None},
+    ]
+    told = {"servers": [{**one, "weight": 1.0, "keep_reason": None} for one in servers]}
+    assert guessed(told) == names
