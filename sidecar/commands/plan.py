@@ -54,6 +54,16 @@ def _counts_from(told: dict[str, Any], plan: dict[str, Any]) -> Iterator[str]:
             )
 
 
+def _errors(told: dict[str, Any]) -> str | None:
+    """How far off hit ratios of the curves may be."""
+    errors = [
+        f"{server['name']} {100 * server['curve_error_ratio']:.1f}"
+        for server in told["servers"]
+        if server["curve"] is not None
+    ]
+    return f"hits by the curves may be off, in points: {', '.join(errors)}" if errors else None
+
+
 def execute(options: argparse.Namespace) -> int:
     """Print it; 1 if there is none yet. Raises DocumentError, SidecarSilentError."""
     if (options.config is None) == (options.document is None):
@@ -78,7 +88,7 @@ def execute(options: argparse.Namespace) -> int:
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
         guesses = guessed(told)
         under_way = on_their_way(told)
-        apart = [*_counts_from(told, plan)]
+        apart = [_errors(told), *_counts_from(told, plan)]
         apart += [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))
