@@ -79,12 +79,14 @@ class HalfLifeSelection:
         kept_bytes: what servers keep when one goes back.
         may_go_back: plans have been carried out.
         knows_all: no server's curve is still learnt: else nobody goes back early.
+        knows_enough: nor is that of one whose reads count and of which hardly anything is known, as
+            after a start: else nobody goes back at all.
     """
 
     def __init__(self, first_bytes: Mapping[str, int]) -> None:
         self.first_bytes = dict(first_bytes)
         self.kept_bytes: Mapping[str, int] = {}
-        self.may_go_back = self.knows_all = True
+        self.may_go_back = self.knows_all = self.knows_enough = True
         places = len(MEMORIES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
@@ -111,7 +113,7 @@ class HalfLifeSelection:
     @property
     def goes_back(self) -> bool:
         """Whether the next plan is to be the first sizes."""
-        return self.may_go_back and self._place == _FIRST
+        return self.may_go_back and self.knows_enough and self._place == _FIRST
 
     @property
     def memory(self) -> HalfLife:

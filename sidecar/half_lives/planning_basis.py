@@ -5,7 +5,7 @@ How much of a plan's gain may be chance: plans made by some objects, judged by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,9 @@ from solver_lambda.documents.units import format_duration
 from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
 from solver_lambda.planning.size_ranges import is_little_known
+
+# Of a curve with such an error nothing is known; fewer of all reads, by weight, count for little.
+_UNKNOWN_ERROR, _LEAST_SHARE = 0.5, 0.02
 
 
 def chance_ratio(
@@ -169,6 +172,10 @@ class PlanningBasis:
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all = not learnt
+        self._scores.knows_enough = not any(
+            one.name in learnt and (one.keep_reason or one.curve_error_ratio >= _UNKNOWN_ERROR)
+            for one in read_enough(observation.servers)
+        )
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         self._plan_by(
@@ -233,6 +240,12 @@ class PlanningBasis:
 
     def _counts(self) -> dict[str, ReadCounts]:
         return {name: monitor.counts for name, monitor in self._monitors.items()}
+
+
+def read_enough(servers: Sequence[ServerObservation]) -> list[ServerObservation]:
+    """Those whose reads count in the mean, by weight."""
+    reads = {one.name: one.weight * one.request_rate_per_second for one in servers}
+    return [one for one in servers if reads[one.name] > _LEAST_SHARE * sum(reads.values())]
 
 
 def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:

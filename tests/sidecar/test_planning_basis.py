@@ -233,6 +233,19 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
     assert judged.goes_back
     for server in judged.servers:
         assert server.minimum_bytes == server.maximum_bytes == EQUAL[server.name]
+    # While of one whose reads count nothing is known, as after a start, nobody goes back.
+    for curve, rate, goes in (
+        ({"curve_error_ratio": 0.6}, None, False),
+        ({"curve_error_ratio": 0.6}, 0.001, True),
+        ({"keep_reason": "few_samples: 3"}, None, False),
+        ({"keep_reason": "no_eviction: noeviction"}, None, True),
+    ):
+        one = dataclasses.replace(observation.servers[0], **curve)  # type: ignore[arg-type]
+        if rate is not None:
+            one = dataclasses.replace(one, request_rate_per_second=rate)
+        asked = dataclasses.replace(observation, servers=(one, *observation.servers[1:]))
+        assert node.forecast.judged(asked).goes_back == goes, curve
+    assert node.forecast.judged(observation).goes_back
     # Of whom too little is known, that is what it has.
     unsure = dataclasses.replace(
         observation.servers[0], maxmemory_bytes=44 * MEBIBYTE, curve_error_ratio=0.4
