@@ -21,7 +21,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve
-from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.planning.size_ranges import attainable_minima
 
@@ -150,7 +150,7 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
         bounds=config.bounds,
         curve=_no_curve(size_bytes),
         changed_at_seconds=seen.changed_at_seconds,
-        keep_reason=keep_reason,
+        keep_reason=keep_reason and keep_reason[:MAX_REASON],  # some words are a server's
         settings_version=settings.version if settings else None,
         installed_bytes=seen.installed_bytes,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.control.stopped_sizes import stopped_sizes
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import (
     bounded_claims,
@@ -152,16 +152,7 @@ class Enforcement:
             DocumentError: as ``initial_sizes``.
         """
         state = self._store.now
-        last_known = {
-            one.name: int(one.maxmemory_bytes)
-            for one in self._actuator.latest
-            if not one.reachable and one.maxmemory_bytes < math.inf
-        }
-        under_way = {
-            name: size
-            for name, size in {**self.sizes_in_force(), **last_known}.items()
-            if size and size != state.targets_bytes[name] and name not in state.control.held
-        }
+        under_way = stopped_sizes(state, self.sizes_in_force(), self._actuator, self.contested())
         if not state.control.engaged or not under_way:
             return None
         if state.control.sets_sizes:
@@ -169,6 +160,10 @@ class Enforcement:
         with self._store.update() as state:
             state.targets_bytes = {**state.targets_bytes, **under_way}
             return state.targets_bytes
+
+    def contested(self) -> set[str]:
+        """Servers that have sizes which somebody set by hand, and that are to be put back."""
+        return {one.name for one in self._actuator.latest if one.contested}
 
     def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
         """Why its sizes cannot be had now, though they could when it was made, with these
@@ -219,11 +214,11 @@ class Enforcement:
         # One that does not evict and has no limit counts with an equal share, or with more that it
         # uses or that is planned, and gets none.
         share_bytes = budget_bytes // len(servers)
-        planned = state.targets_bytes
-        limits = {one: found[one] or max(share_bytes, planned.get(one, 0)) for one in fixed}
+        planned = state.targets_bytes if was_engaged else {}
+        limits = {one: found[one] or max(share_bytes, goals.get(one, 0)) for one in fixed}
         counted = found | bounded_claims(servers, limits, budget_bytes)
-        planned = planned if state.control.engaged else {}
         slips = too_large(found, planned, fixed, budget_bytes)
+        slips |= {name: planned[name] for name in self.contested() & planned.keys()}
         self._actuator.contest({name: found[name] for name in slips})
         begun = partial(
             sizes_to_begin_with,

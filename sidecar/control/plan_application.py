@@ -18,6 +18,7 @@ from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
+from sidecar.servers.convergence import PLAN
 from sidecar.servers.shrink_guard import Asked, Sizes
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -213,9 +214,10 @@ class PlanApplication:
         sizes = _sizes(plan)
         in_force = self._enforcement.sizes_in_force()
         before = self._enforcement.sizes_to_come_back_to()
+        contested = self._enforcement.contested() & before.keys()
         wanted = self._store.now.targets_bytes
         try:
-            self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)
+            self._enforcement.move(sizes, f"{PLAN}{plan.cycle}", asked)
         except ValueError as error:
             raise PlanRefusedError("over_budget", str(error)) from error
         changed = [name for name in sizes if wanted.get(name) != sizes[name]]
@@ -227,6 +229,7 @@ class PlanApplication:
             state.control = replace(state.control, before_plan_bytes=before)
         # What somebody sets by hand, and is put back, is no size from before.
         had = {name: min(size, before[name] or size) for name, size in in_force.items()}
+        had |= {name: before[name] for name in contested}
         self.on_carried_out(plan, had, before)
 
     def _note(self, plan: AdaptationPlan, objection: str | None) -> None:

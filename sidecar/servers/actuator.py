@@ -58,6 +58,7 @@ class Actuator:
         looks_on: it sets no ``maxmemory``: after ``watch``, until ``engage``.
         budget, configs: what all sizes may sum to; of the servers, a reload may bring others.
         intermediate_sizes, pace, guard: on the way to the targets, how fast, and which may be had.
+        convergence: whether they are there, and what for.
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
@@ -83,8 +84,7 @@ class Actuator:
         self._watches = {
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
-        self._store, self._metrics = store, metrics
-        self._lock = threading.RLock()
+        self._store, self._metrics, self._lock = store, metrics, threading.RLock()
         self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
@@ -95,7 +95,7 @@ class Actuator:
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
         self.fitted: deque[tuple[Sizes, Sizes]] = deque(maxlen=100)
-        self._convergence, self.pace, self.guard = Convergence(store), Pace(), ShrinkGuard(metrics)
+        self.convergence, self.pace, self.guard = Convergence(store), Pace(), ShrinkGuard(metrics)
 
     def start(self) -> None:  # begin to step
         self._thread.start()
@@ -121,7 +121,7 @@ class Actuator:
             self.looks_on = True
             self.guard.rest()
             self.intermediate_sizes.begin({**self.targets(), **self.intermediate_sizes.sizes_bytes})
-            self._convergence.rest()
+            self.convergence.rest()
 
     def restore(self) -> dict[str, str]:
         """Look on, after ``go_on_restoring``, which goes on."""
@@ -159,12 +159,12 @@ class Actuator:
                 self.guard.expect(targets)
             self.guard.take(targets)
             self.intermediate_sizes.retarget(targets)
-            self._convergence.depart(purpose)
+            self.convergence.depart(purpose)
         self._thread.wake()
 
     @property
     def settled(self) -> bool:  # nothing more happens by itself until a server fills
-        return self._convergence.is_settled
+        return self.convergence.is_settled
 
     def claim(self) -> None:  # raises NodeLockedError
         with self._lock:
@@ -253,7 +253,7 @@ class Actuator:
             self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
             transitions = due(self._paced(), self.budget)
             moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
-            self._convergence.note(
+            self.convergence.note(
                 moved=moved or self.pace.is_waiting,
                 freeing=any(state.reachable and state.still_frees for state in self.latest),
                 is_there=self.intermediate_sizes.is_there(self.latest),
@@ -287,7 +287,7 @@ class Actuator:
             self.restore()
         want_what_is_found(self.readings, self._store, self.intermediate_sizes)
         self.latest = self.states()
-        self._convergence.rest()
+        self.convergence.rest()
 
     def _paced(self) -> Sequence[ServerState]:
         states, least = self._steps(), self.latest_least_bytes

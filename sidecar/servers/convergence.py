@@ -10,14 +10,17 @@ from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
 
+# With that a purpose begins that is a plan's.
+PLAN = "cycle "
+
 
 class Convergence:
-    """Of the servers of one node."""
+    """Of the servers of one node. ``purpose``: of the sizes that they go to, for people."""
 
     def __init__(self, store: StateStore) -> None:
         self._store = store
         self._settled = threading.Event()
-        self._purpose = ""
+        self.purpose = ""
         self._told = self._is_there = False
 
     @property
@@ -27,7 +30,7 @@ class Convergence:
 
     def depart(self, purpose: str) -> None:
         """There are new sizes to go to."""
-        self._purpose = purpose
+        self.purpose = purpose
         self._told = self._is_there = False
         self._settled.clear()
 
@@ -48,6 +51,6 @@ class Convergence:
             state.settled = is_there
         # While memory is handed over there is not a line for each portion.
         if is_there or not self._told:
-            log.info("%s: %s", self._purpose, in_words())
+            log.info("%s: %s", self.purpose, in_words())
         self._told, self._is_there = True, is_there
         self._settled.set()

@@ -67,6 +67,14 @@ def tell_changes(
     return True
 
 
+def has_more(last: ServerReading | None, reading: ServerReading, most_bytes: float | None) -> bool:
+    """Whether the same process has more than the ``most_bytes`` that we can have given it: also
+    where it refused a size, or has just come back, that is somebody else's."""
+    if last is None or most_bytes is None or last.run_id != reading.run_id:
+        return False
+    return (reading.maxmemory_bytes or math.inf) > most_bytes
+
+
 def _tell_odd_figures(
     name: str, last: ServerReading | None, reading: ServerReading, metrics: Metrics
 ) -> None:

@@ -11,7 +11,7 @@ class ServerError(Exception):
     """Its words may be the server's: they are shortened, and made printable."""
 
     def __init__(self, words: str) -> None:
-        super().__init__(plain(words[:MOST_WORDS]))
+        super().__init__(plain(words[:MOST_WORDS])[:MOST_WORDS])
 
 
 class ServerDownError(ServerError):

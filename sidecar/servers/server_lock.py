@@ -30,10 +30,10 @@ _HOST = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
 CLIENT_NAME = f"{_CLIENT_PREFIX}{_HOST}:{os.getpid()}:{secrets.token_hex(4)}"
 
 # A client's line. Others may begin with the prefix, such as an application that names itself after
-# us. The last part may be missing, so that no line is searched twice.
+# us. The last part may be missing, so that no line is searched twice; a host has no longer name.
 _CLIENT = re.compile(
     rf"^id=(?P<id>\d{{1,20}}) (?:[^\n]*? )??"
-    rf"name=(?P<name>{_CLIENT_PREFIX}(?P<host>[A-Za-z0-9._-]*):(?P<pid>\d{{1,20}}):[0-9a-f]{{8}})"
+    rf"name=(?P<name>{_CLIENT_PREFIX}(?P<host>[A-Za-z0-9._-]{{0,64}}):(?P<pid>\d{{1,20}}):[0-9a-f]{{8}})"
     rf"(?:$|(?= )(?:[^\n]*? user=(?P<user>[^ \n]*))?)",
     re.MULTILINE,
 )

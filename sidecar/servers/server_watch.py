@@ -18,7 +18,7 @@ from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import with_remembered_work
 from sidecar.servers.restarted_meanwhile import note_process
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
-from sidecar.servers.server_changes import tell_changes
+from sidecar.servers.server_changes import has_more, tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
@@ -91,6 +91,7 @@ class ServerWatch:
         expected = self._at_most_bytes if is_sure else None
         control = self._store.now.control
         changed = tell_changes(self.name, self._last, reading, expected, self._metrics, control)
+        changed |= not self.contact.taken_by and has_more(self._last, reading, self._at_most_bytes)
         if changed and not self.contact.may_be_ours(reading.maxmemory_bytes):
             self._by_hand_bytes = reading.maxmemory_bytes
         note_installed(self._store, self.name, reading.maxmemory_bytes)

@@ -59,9 +59,10 @@ class ShrinkMode:
         before = self._replaced
         knobs = [TENACITY] if self._cannot_defrag else SHRINK_MODE
         config = {TENACITY: str(self._eviction_tenacity), **reading.config}
-        settings = {key: config[key] for key in knobs if key in config}
+        settings = {key: config[key] for key in knobs if config.get(key)}
         if before is not None:
             settings |= _ours(before.settings, reading)
+        known = self._store.now.before_shrink
         with self._store.update() as state:
             _note(state, self._name, SavedSettings(reading.run_id, settings))
             state.before_shrink = {**state.before_shrink, self._name: settings}
@@ -69,6 +70,8 @@ class ShrinkMode:
             self._has_told = False
             return True
         self._note(before)
+        with self._store.update() as state:
+            state.before_shrink = known
         if not self._has_told:
             self._has_told = True
             log.warning(

@@ -90,6 +90,9 @@ class Engaged:
     def sizes_to_come_back_to(self) -> dict[str, int]:
         return {}
 
+    def contested(self) -> set[str]:
+        return set()
+
 
 class Documents:
     """A bucket. ``fails``: asked before each fetch whether that one is to fail."""

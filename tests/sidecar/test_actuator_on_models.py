@@ -333,7 +333,7 @@ def test_its_arrival_is_told_what_happened_in_the_step(
 ) -> None:
     node.stage.wait(3)
     told: list[dict[str, object]] = []
-    monkeypatch.setattr(node.actuator._convergence, "note", lambda **what: told.append(what))
+    monkeypatch.setattr(node.actuator.convergence, "note", lambda **what: told.append(what))
     node.actuator.step()
     assert (told[-1]["moved"], told[-1]["freeing"], told[-1]["is_there"]) == (False, False, True)
     node.actuator.pace.is_waiting = True

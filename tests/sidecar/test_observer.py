@@ -27,7 +27,7 @@ from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
-from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
 from tests.sidecar.monitored_load import STATS
@@ -350,3 +350,10 @@ def test_beside_one_that_cannot_be_read_each_other_keeps_half_of_an_equal_share(
     ):
         observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, other)
         assert {one.minimum_bytes for one in observation.servers} == {MB}
+
+
+def test_a_servers_own_words_are_bounded_where_they_become_a_reason() -> None:
+    seen = dataclasses.replace(_seen(_estimate()), kept="refuses: " + "x" * 5000)
+    reason = _observe(seen).servers[0].keep_reason
+    assert reason is not None
+    assert len(reason) == MAX_REASON

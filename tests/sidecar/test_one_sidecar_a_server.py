@@ -144,6 +144,15 @@ def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
         server_lock.check_clients(f"id=4 name={theirs}\nid=5 name={ours}")
 
 
+def test_a_name_that_no_host_has_is_nobodys() -> None:
+    """Its words stood in each plan's reasons, and made all plans too long."""
+    ours = server_lock.CLIENT_NAME
+    long = f"spreds:{'a' * 65}:7:0123cafe"
+    server_lock.check_clients(clients({4: long, 5: ours}))
+    with pytest.raises(ServerTakenError, match="a" * 64):
+        server_lock.check_clients(clients({4: long.replace("a", "", 1), 5: ours}))
+
+
 @pytest.mark.parametrize(
     "name",
     ["spreds:cache-warmer", "spreds:", "spreds:web:7", "spreds:web:7:cafe", "spreds:a:b:0123cafe"],
