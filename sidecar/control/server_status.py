@@ -86,8 +86,8 @@ def server_status(
     settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
     hit_ratio = plane.series.hit_ratios.get(name)
-    if hit_ratio is None and seen is not None and seen.miss_ratio is not None:
-        hit_ratio = 1 - seen.miss_ratio
+    if hit_ratio is None and seen is not None and _has_run_since(reading, cycle):
+        hit_ratio = None if seen.miss_ratio is None else 1 - seen.miss_ratio
     has_curve = _has_curve(seen, reading)
     predicted = known.predicted_hit_ratios.get(name) if has_curve else None
     return {
@@ -119,6 +119,13 @@ def server_status(
         "wait": _wait(state, name),
         "last_change": _last_change(state, name),
     }
+
+
+def _has_run_since(reading: ServerReading | None, cycle: ObservationCycle) -> bool:
+    """Whether it is the process of the last observation: what another one hit says nothing."""
+    if reading is None or cycle.last_observation is None:
+        return False
+    return reading.uptime_seconds > reading.at_seconds - cycle.last_observation.made_at_seconds
 
 
 def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:

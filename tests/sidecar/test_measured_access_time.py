@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.control.measured_access_time import access_seconds_of, counted_reads
+from sidecar.control.server_status import _has_run_since
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
+from tests.sidecar.monitored_load import STATS
 
 CURVE = MissRatioCurve(np.array([1.0]), np.array([0.5]))
 
@@ -48,3 +54,14 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert access_seconds_of(counted, [observed("a", 10.0, 0.5, backend=0.0)]) is None
     assert access_seconds_of(counted, [idle]) is None
     assert access_seconds_of({}, [known]) is None
+
+
+def test_what_a_process_hit_that_is_gone_is_not_told_of_the_next_one() -> None:
+    """A second after a crash, a cache that hit 7 % was said to hit 65 %."""
+    cycle: Any = SimpleNamespace(last_observation=SimpleNamespace(made_at_seconds=1000.0))
+    none: Any = SimpleNamespace(last_observation=None)
+    reading = replace(STATS, at_seconds=1060.0, uptime_seconds=3600)
+    assert _has_run_since(reading, cycle)
+    assert not _has_run_since(replace(reading, uptime_seconds=2), cycle)
+    assert not _has_run_since(None, cycle)
+    assert not _has_run_since(reading, none)
