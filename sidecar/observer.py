@@ -86,9 +86,10 @@ def observe(
     most_bytes = most_needed_bytes(
         len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
     )
+    wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     servers = beside_needs(
         tuple(_observe_server(item, most_bytes) for item in seen),
-        {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen},
+        wanted,
         half_share_bytes(len(config.servers), budget_bytes),
         is_beside_unread=_is_beside_unread(config, seen, room),
     )
@@ -97,12 +98,9 @@ def observe(
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
     if sum(server.minimum_bytes for server in servers) > budget_bytes:
         # What they cannot evict does not fit together, so the minima that people set must do.
-        servers = tuple(
-            replace(server, minimum_bytes=effective(item.config, item.settings).minimum_bytes)
-            for server, item in zip(servers, seen, strict=True)
-        )
+        servers = tuple(replace(one, minimum_bytes=wanted[one.name]) for one in servers)
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
-    made = Observation(
+    observation = Observation(
         node=config.node,
         cycle=cycle,
         made_at_seconds=made_at_seconds,
@@ -113,7 +111,7 @@ def observe(
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
-    return with_minima_that_fit(made)
+    return with_minima_that_fit(observation)
 
 
 def _is_beside_unread(

@@ -14,6 +14,7 @@ from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.state_words import state_words
 from sidecar.commands.status_words import (
     is_on_its_way,
+    is_to_change,
     with_the_plan,
 )
 from sidecar.config.node import ServerConfig
@@ -113,8 +114,7 @@ def _is_by_last_plan(server: Mapping[str, Any], plan: Mapping[str, Any] | None) 
     change = server["last_change"]
     if plan is None or server["held"]:
         return False
-    is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
-    return is_other or change is None or change["cycle"] == plan["cycle"]
+    return is_to_change(server) or change is None or change["cycle"] == plan["cycle"]
 
 
 def _why(

@@ -108,9 +108,9 @@ def decision_words(plan: dict[str, Any]) -> str:
 
 # What rounds to nothing in per cent.
 _NO_GAP = 5e-5
-# Codes of servers that have no curve and will have none.
 # Of all reads, by weight: fewer change no gain.
 _LEAST_SHARE = 0.02
+# Codes of servers that have no curve and will have none.
 _NEVER = ("no_sampler", "no_model", "no_eviction")
 
 

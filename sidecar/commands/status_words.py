@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
@@ -115,10 +115,7 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
             "what moves, restarts and refused writes cost is not in it"
         )
     would = told["recommended_gain"]
-    is_other = any(
-        one["recommended_bytes"] not in (None, one["maxmemory_bytes"]) for one in told["servers"]
-    )
-    if would and would["ratio"] is not None and is_other:
+    if would and would["ratio"] is not None and any(map(is_to_change, told["servers"])):
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
@@ -139,12 +136,16 @@ def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
     return bool(may and size is not None and target not in (None, size))
 
 
+def is_to_change(server: Mapping[str, Any]) -> bool:
+    """Whether another size is recommended for it than it has."""
+    return server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
+
+
 def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
     """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
     if plan is None or plan["carried_out"] or not server.get("curve"):
         return None
-    is_other = server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
-    return server.get(f"recommended_{key}") if is_other else None
+    return server.get(f"recommended_{key}") if is_to_change(server) else None
 
 
 def _lag(told: dict[str, Any]) -> str:

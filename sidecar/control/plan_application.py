@@ -18,7 +18,6 @@ from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
-from sidecar.servers.convergence import PLAN
 from sidecar.servers.shrink_guard import Asked, Sizes
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -217,7 +216,7 @@ class PlanApplication:
         contested = self._enforcement.contested() & before.keys()
         wanted = self._store.now.targets_bytes
         try:
-            self._enforcement.move(sizes, f"{PLAN}{plan.cycle}", asked)
+            self._enforcement.move(sizes, f"cycle {plan.cycle}", asked)
         except ValueError as error:
             raise PlanRefusedError("over_budget", str(error)) from error
         changed = [name for name in sizes if wanted.get(name) != sizes[name]]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Container, Mapping
 
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.convergence import PLAN
 from sidecar.state.sidecar_state import SidecarState
 
 
@@ -21,8 +20,7 @@ def stopped_sizes(
     file, nobody wants. None where sizes are on the way for what somebody needs, or back from there:
     that is no plan."""
     targets, room = state.targets_bytes, state.room
-    is_plan = actuator.convergence.purpose.startswith(PLAN)
-    if room is not None and room.made_bytes == targets and not is_plan:
+    if room is not None and room.made_bytes == targets and not actuator.convergence.is_by_plan:
         return {}
     now = actuator.intermediate_sizes.sizes_bytes
     before = state.control.before_plan_bytes

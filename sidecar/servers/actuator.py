@@ -159,7 +159,7 @@ class Actuator:
                 self.guard.expect(targets)
             self.guard.take(targets)
             self.intermediate_sizes.retarget(targets)
-            self.convergence.depart(purpose)
+            self.convergence.depart(purpose, is_by_plan=asked is not None)
         self._thread.wake()
 
     @property

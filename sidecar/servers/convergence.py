@@ -10,17 +10,14 @@ from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
 
-# With that a purpose begins that is a plan's.
-PLAN = "cycle "
-
 
 class Convergence:
-    """Of the servers of one node. ``purpose``: of the sizes that they go to, for people."""
+    """Of the servers of one node. ``is_by_plan``: whether the sizes to come are a plan's."""
 
     def __init__(self, store: StateStore) -> None:
         self._store = store
         self._settled = threading.Event()
-        self.purpose = ""
+        self._purpose, self.is_by_plan = "", False
         self._told = self._is_there = False
 
     @property
@@ -28,9 +25,9 @@ class Convergence:
         """Whether nothing more will happen by itself, until a server fills."""
         return self._settled.is_set()
 
-    def depart(self, purpose: str) -> None:
+    def depart(self, purpose: str, *, is_by_plan: bool = False) -> None:
         """There are new sizes to go to."""
-        self.purpose = purpose
+        self._purpose, self.is_by_plan = purpose, is_by_plan
         self._told = self._is_there = False
         self._settled.clear()
 
@@ -51,6 +48,6 @@ class Convergence:
             state.settled = is_there
         # While memory is handed over there is not a line for each portion.
         if is_there or not self._told:
-            log.info("%s: %s", self.purpose, in_words())
+            log.info("%s: %s", self._purpose, in_words())
         self._told, self._is_there = True, is_there
         self._settled.set()

@@ -180,3 +180,11 @@ def read_list(fields: Fields, key: str, kind: type[_One], what: str) -> tuple[_O
     if not isinstance(values, list | tuple) or not all(type(one) is kind for one in values):
         raise fields.refuse(key, f"must be a list of {what}, not {shown(values)}")
     return tuple(values)
+
+
+def read_lists(
+    fields: Fields, key: str, kind: type[_One], what: str
+) -> dict[str, tuple[_One, ...]]:
+    """Return lists by name; none where the table is missing. Raises as ``read_list``."""
+    named = fields.table(key, {})
+    return {name: read_list(named, name, kind, what) for name in named.names()}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from sidecar.state.control_state import ControlState, OrderOrigin, read_list, read_sizes
+from sidecar.state.control_state import (
+    ControlState,
+    OrderOrigin,
+    read_list,
+    read_lists,
+    read_sizes,
+)
 from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.keys import MOST_CYCLE
 from solver_lambda.documents.reader import MOST_BYTES, Fields, shown
 from solver_lambda.documents.words import backend_latency_words
-
-_One = TypeVar("_One", str, int)
 
 if TYPE_CHECKING:
     from solver_lambda.documents.observation import ServerObservation
@@ -192,8 +196,8 @@ class SidecarState:
                 else {}
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
-            taking_commands=_lists(fields, "taking_commands", str, "commands"),
-            listeners=_lists(fields, "listeners", int, "users' numbers"),
+            taking_commands=read_lists(fields, "taking_commands", str, "commands"),
+            listeners=read_lists(fields, "listeners", int, "users' numbers"),
             run_ids=_texts(fields.table("run_ids", {})),
             replicas=read_list(fields, "replicas", str, "servers"),
             gain=(
@@ -247,12 +251,6 @@ def _change(fields: Fields) -> SizeChange:
 
 def _texts(fields: Fields) -> dict[str, str]:
     return {name: fields.text(name) for name in fields.names()}
-
-
-def _lists(fields: Fields, key: str, kind: type[_One], what: str) -> dict[str, tuple[_One, ...]]:
-    """By name; empty where the table is missing."""
-    named = fields.table(key, {})
-    return {name: read_list(named, name, kind, what) for name in named.names()}
 
 
 def _latency(fields: Fields) -> ObservedLatency:

@@ -28,7 +28,7 @@ def stopped(
     has: dict[str, int],
     *,
     contested: tuple[str, ...] = (),
-    purpose: str = "cycle 7",
+    by_plan: bool = True,
     room: RoomMade | None = None,
     now: dict[str, int] | None = None,
 ) -> dict[str, int]:
@@ -38,7 +38,7 @@ def stopped(
         control=ControlState(engaged=True, before_plan_bytes=BEFORE, held={"held": Hold(9, 1.0)}),
     )
     actuator: Any = SimpleNamespace(
-        convergence=SimpleNamespace(purpose=purpose),
+        convergence=SimpleNamespace(is_by_plan=by_plan),
         intermediate_sizes=SimpleNamespace(sizes_bytes=now or {"a": 28, "b": 36, "c": 32}),
         latest=[ServerState("away", 40, 0, 40, reachable=False)],
     )
@@ -61,7 +61,7 @@ def test_room_on_its_way_is_no_plan() -> None:
     """What an emptied server had got stayed with it, and was nobody's."""
     back = RoomMade(TARGETS, TARGETS, {}, {"a": 60})
     has = {"a": 58, "b": 18, "c": 18}
-    assert stopped(has, room=back, purpose="room that was made is given back") == {}
+    assert stopped(has, room=back, by_plan=False) == {}
     assert stopped({"a": 27}, room=back) == {"a": 27}
 
 
