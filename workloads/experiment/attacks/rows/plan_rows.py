@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from solver_lambda.documents.observation import Observation
+from solver_lambda.planning.quiet import is_quiet
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.false_services import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
@@ -66,16 +68,21 @@ def _sections(solver: HostileSolver, more: str = "", planning: str = "") -> dict
 
 class _Forger:
     """Takes nearly all from a server, once it knows that the sidecar would let it go, with another
-    reason each time."""
+    reason each time; only if it was read in the window, or was not, where that decides."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, quiet: bool | None = None) -> None:
         self._name = name
+        self._quiet = quiet
         self.forged = 0
         self.is_armed = False
 
     def answer(self, question: bytes, _headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
-        servers = {server["name"]: server for server in json.loads(question)["servers"]}
-        if not self.is_armed or servers[self._name]["keep_reason"] is not None:
+        observation = Observation.loads(question, "the question")
+        server = next(one for one in observation.servers if one.name == self._name)
+        if not self.is_armed or server.keep_reason is not None:
+            return b"{}", {}
+        # On a busy machine whoever reads may stand still for a whole window.
+        if self._quiet not in (None, is_quiet(server, observation)):
             return b"{}", {}
         reason = REASONS[self.forged % len(REASONS)]
         self.forged += 1
@@ -103,7 +110,7 @@ def _nothing_is_taken(target: Target, forger: _Forger, code: str, plans: int) ->
     "for them, and status tells it",
 )
 def _a_server_that_is_read() -> None:
-    forger = _Forger("pages")
+    forger = _Forger("pages", quiet=False)
     with HostileSolver(forger.answer) as solver, Target(sections=_sections(solver)) as target:
         _write(target, "pages")
         with _reads(target, "pages"):
@@ -118,7 +125,7 @@ def _a_server_that_is_read() -> None:
     "in a cycle such a server loses a tenth at most",
 )
 def _a_server_that_is_quiet() -> None:
-    forger = _Forger("pages")
+    forger = _Forger("pages", quiet=True)
     with HostileSolver(forger.answer) as solver, Target(sections=_sections(solver)) as target:
         _write(target, "pages")
         _nothing_is_taken(target, forger, "out_of_range", 2)
