@@ -233,6 +233,7 @@ class Sidecar:
                 self._actuator.stop()
                 self._manual_resizes.tell_gathered(all_of_them=True)
                 self._store.write_again()
+                self._control.verification.disturbed("the sidecar stopped")
                 self._control.history.add("stop", "the sidecar stopped; sizes stay as they are")
                 log.info("stopped: %s", self.metrics.snapshot())
 

@@ -48,7 +48,7 @@ class ObservationCycle:
 
     Attributes:
         last_observation, was_early: the last one that was made; whether the load asked for it.
-        last_settings: the teams' settings that it used, by server.
+        last_settings: the teams' settings that it used, or the first will use, by server.
         before_observation: called each time before the servers are looked at for one.
         observed: called with each that was made, before a plan is asked for.
         take_samples: called when they have been: what they served is to be in the samples. The
@@ -74,7 +74,7 @@ class ObservationCycle:
         self.config = config
         self.last_observation: Observation | None = None
         self.was_early = False
-        self.last_settings: Mapping[str, TeamSettings] = {}
+        self.last_settings: Mapping[str, TeamSettings] = settings.in_force
         self.before_observation: Callable[[], None] = lambda: None
         self.observed: Callable[[Observation], None] = lambda _: None
         self.take_samples: Callable[[], None] = lambda: None

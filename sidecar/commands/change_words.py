@@ -82,6 +82,9 @@ def in_the_last_day(
         at = time_of_day(entry["at_seconds"])
         if entry["kind"] in ("server", "hand") and entry.get("server") == name:
             found.append(f"{at}: {entry['words']}")
+        elif entry["kind"] == "rollback" and entry.get("at_fault") in (None, name):
+            plan = f"plan {entry['cycle']} was" if "cycle" in entry else "sizes were"
+            found.append(f"{at}: {plan} taken back")
         elif before is not None and after is not None and before != after:
             plan = f"plan {entry['cycle']}" if entry["kind"] == "plan" else ""
             why = plan or str(entry["words"]).partition(":")[0]

@@ -11,10 +11,12 @@ from typing import Any
 
 from sidecar.commands.arguments import add_command
 from sidecar.commands.printing import print_wrapped
-from sidecar.commands.running import with_known_listeners
+from sidecar.commands.running import is_running, status_of, with_known_listeners
 from sidecar.config.effective_file import effective_lines
 from sidecar.config.links import links
 from sidecar.config.node import SidecarConfig, load_config
+from sidecar.control.client import SidecarSilentError
+from sidecar.preflight.finding import Finding
 from sidecar.servers.headroom_words import headroom_rule
 from solver_lambda.documents.reader import DocumentError
 
@@ -59,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
 def _connect(config: SidecarConfig, as_json: bool) -> int:
     from sidecar.preflight.preflight import preflight
 
-    findings = preflight(with_known_listeners(config))
+    findings = [*preflight(with_known_listeners(config)), *_seen_by_the_sidecar(config)]
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -68,6 +70,22 @@ def _connect(config: SidecarConfig, as_json: bool) -> int:
             if finding.remedy:
                 print_wrapped(f"        -> {finding.remedy}", " " * 11)
     return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
+    """What the one that runs has seen, which no look from here would find: that a function fails,
+    a subscription is gone, or plans come from elsewhere. Nothing where none runs."""
+    where = "running sidecar"
+    if not is_running(config):
+        return []
+    try:
+        problems = status_of(config)["problems"]
+    except SidecarSilentError as error:
+        return [Finding("advice", where, str(error), "ask as its user, or look at its log")]
+    if not problems:
+        return [Finding("ok", where, "it tells of no problem")]
+    remedy = "what else is found here may be the cause; 'spreds status' tells when it is over"
+    return [Finding("problem", where, words, remedy) for words in problems]
 
 
 def _print_acl(config: SidecarConfig, as_json: bool) -> None:

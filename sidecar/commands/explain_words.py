@@ -221,7 +221,7 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
     by_curve, error = hit_ratio_at(curve, size), server["curve_error_ratio"]
     if abs(by_curve - measured) <= error:
         return None
-    why = "the load has changed since, or the window is short"
+    why = "why is not known; the load may be another one since, or the window too short to tell"
     used = server["used_bytes"]
     if measured < by_curve and used is not None and used < _FILLED_RATIO * size:
         why = f"it has filled only {format_size(used)} of {format_size(size)} so far"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import FEW, client_despite, history_of
 from sidecar.config.node import load_config
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.units import format_size, parse_duration
 from solver_lambda.documents.words import reason_words, without_backend
 
 _LIMIT, _MOST_LIMIT = 50, 10_000
@@ -38,6 +39,12 @@ def add_parser(commands: Any) -> None:
         help=f"at most so many entries, the last ones (default: {_LIMIT}; plans that kept all "
         "sizes count as one)",
     )
+    parser.add_argument(
+        "--since",
+        metavar="DURATION",
+        type=_seconds,
+        help="only the entries of the last 24h, say",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -47,6 +54,13 @@ def _count(text: str) -> int:
             f"must be a whole number from 1 to {_MOST_LIMIT}, not {text!r}"
         )
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -71,6 +85,9 @@ def execute(options: argparse.Namespace) -> int:
 def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
     if options.server is not None:
         entries = [entry for entry in entries if _concerns(entry, options.server)]
+    if options.since is not None:
+        first = time.time() - options.since
+        entries = [entry for entry in entries if entry["at_seconds"] >= first]
     if options.json:
         print(json.dumps(entries[-options.limit :], indent=1))
         return 0
@@ -80,7 +97,7 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
         for detail in more:
             print_wrapped(f"    {detail}", indent="      ")
     if not told:
-        print("nothing has happened yet")
+        print(f"nothing has happened {'yet' if options.since is None else 'since then'}")
     return 0
 
 

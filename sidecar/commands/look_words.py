@@ -30,6 +30,8 @@ _FAR = 1.5
 _WORTH_SAYING = 0.02
 # A curve that may be off by so much is rough.
 _ROUGH = 0.1
+# Nobody need be told that a few rounds came before.
+_COUNTED_SHARE = 0.9
 # Of the reads: so many writes that are no fills may move the curve.
 _MANY_WRITES = 0.1
 
@@ -230,6 +232,12 @@ def notes(answer: Answer) -> list[str]:
             f"{_listed(written)}."
         )
     found += _beyond_words(answer)
+    counted_seconds = max((one.seconds for one in answer.seen), default=answer.seconds)
+    if counted_seconds < _COUNTED_SHARE * answer.seconds:
+        found.append(
+            f"Hits and misses are those of the last {format_duration(round(counted_seconds))}; "
+            "before that the keys were learnt."
+        )
     found.append(
         "Not seen: what replicas serve. Two reads within a second look like one, and a write to a "
         "key that is there like a read."

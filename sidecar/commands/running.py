@@ -27,7 +27,7 @@ def client_of(config: SidecarConfig) -> SidecarClient:
             "a sidecar without state_file cannot be asked: its socket would lie beside that file"
         )
     return SidecarClient(
-        path, runs=lambda: _runs(config), runs_as=lambda user: _runs_as(config, user)
+        path, runs=lambda: is_running(config), runs_as=lambda user: _runs_as(config, user)
     )
 
 
@@ -76,7 +76,8 @@ def _is_users(state_file: Path | None, user: int) -> bool:
     return whose_alone(state_file.parent) == user
 
 
-def _runs(config: SidecarConfig) -> bool:
+def is_running(config: SidecarConfig) -> bool:
+    """Whether a sidecar runs with this configuration."""
     # Imported here: only who finds no socket needs it.
     from sidecar.state.node_lock import is_locked
 

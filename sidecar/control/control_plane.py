@@ -18,6 +18,7 @@ from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
+from sidecar.control.refusal_watch import RefusalWatch
 from sidecar.control.series import Series
 from sidecar.control.server_events import ServerEvents
 from sidecar.control.yardstick import Yardstick
@@ -47,7 +48,7 @@ class ControlPlane:
     """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
 
     Attributes:
-        plans, orders, verification, history, series, cgroups: its parts.
+        plans, orders, verification, history, series, cgroups, refusals: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
         gain: what those have saved that were; ``None``: SPREDS has kept no sizes so far.
@@ -93,7 +94,7 @@ class ControlPlane:
         self.gain = store.now.gain
         self._yardstick = Yardstick()
         self.cgroups = CgroupWatch()
-        self._server_events = ServerEvents(store.now.run_ids)
+        self._server_events, self.refusals = ServerEvents(store.now.run_ids), RefusalWatch()
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -171,6 +172,9 @@ class ControlPlane:
                 now_seconds, readings, self._actuator.errors()
             ):
                 self.history.add("server", words, server=name)
+            for name, words in self.refusals.look(now_seconds, readings):
+                self.history.add("server", words, server=name)
+                self.verification.refused_writes(name)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 
@@ -250,8 +254,7 @@ class ControlPlane:
     def _conclude(self) -> None:
         with self._lock:
             self.verification.look(self._actuator.read_all())
-            cycle_seconds = self._config.cycle.maximum_age_seconds
-            self.verification.conclude(cycle_seconds, self.observation)
+            self.verification.conclude(self.observation)
 
     def _observed(self, observation: Observation) -> None:
         """Sums of milliseconds begin anew where these count otherwise from now on."""

@@ -185,7 +185,7 @@ class OrderHandler:
             self._pause_ends_at = time.monotonic() + order.for_seconds
         self._change(pause=Pause(order.by, time.time(), order.why, until))
         self._actuator.watch()
-        self._verification.forget()
+        self._verification.disturbed("SPREDS was paused")
         length = (
             f"for {format_duration(order.for_seconds)}" if order.for_seconds else "until resume"
         )
@@ -252,7 +252,7 @@ class OrderHandler:
 
     def _overtake(self, order: Order) -> None:
         """The sizes are no longer those of the last plan."""
-        self._verification.forget()
+        self._verification.disturbed(f"{order.what} was ordered")
         self._plans.overtaken_by = f"{order.what} by {order.by}"
 
     def _limits(self) -> str:

@@ -112,6 +112,23 @@ class PlanOutcome:
             server.step(counts[server.name], seconds)
 
     @property
+    def refuted(self) -> tuple[str, str] | None:
+        """The server whose curves what came refutes most, and why, for people."""
+        found = {
+            server: server.miss_ratio - expected
+            for server in self._servers
+            if server.is_changed and (expected := server.refuted_at) is not None
+        }
+        if not found:
+            return None
+        server = max(found, key=lambda one: found[one])
+        most = 1 - server.miss_ratio + found[server]
+        return server.name, (
+            f"{server.name} hits {1 - server.miss_ratio:.1%} with less than it had, and by its "
+            f"curve at least {most:.1%} were expected"
+        )
+
+    @property
     def changed(self) -> frozenset[str]:
         """The servers that the plan gave other sizes."""
         return frozenset(server.name for server in self._servers if server.is_changed)

@@ -52,6 +52,7 @@ class PlanVerification:
         self._asked = asked
         self._outcome: PlanOutcome | None = None
         self._before_bytes: dict[str, int] = {}
+        self._cycle_seconds = 0.0
         self.last: Check | None = None
         # What the history says of the present plan's outcome, while that is too early to tell.
         self._entry: dict[str, Any] | None = None
@@ -68,10 +69,11 @@ class PlanVerification:
         self._outcome = None
         if observation is not None:
             self._before_bytes = dict(before_bytes)
+            self._cycle_seconds = observation.cycle_seconds
             self._outcome = PlanOutcome(observation, plan, in_force_bytes)
 
     def disturbed(self, why: str) -> None:
-        """What came of the plan, and what of this, cannot be told apart."""
+        """What came of the plan, and what of this, cannot be told apart; or nobody looks on."""
         outcome, self._outcome = self._outcome, None
         if outcome is not None:
             words = f"plan {outcome.cycle} is not judged, as meanwhile {why}"
@@ -79,10 +81,6 @@ class PlanVerification:
             log.info("%s", words)
             self._metrics.plans_checked.labels("not_checked").inc()
             self._history.add("check", words, cycle=outcome.cycle, verdict="not_checked")
-
-    def forget(self) -> None:
-        """The sizes are no longer those of the plan."""
-        self._outcome = None
 
     def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again; the part of a server whose keys go in vain
@@ -99,14 +97,28 @@ class PlanVerification:
                 continue
             least_bytes = reading.unevictable_bytes
             if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
-                self._stop_in_vain(name, cycle, least_bytes)
+                why = f"no eviction frees some {format_size(least_bytes)} of it"
+                self._stop(name, cycle, why, waits=False)
+
+    def refused_writes(self, name: str) -> None:
+        """A server refuses writes for want of memory: the part that a plan took is taken back."""
+        now_bytes = self._store.now.targets_bytes.get(name, 0)
+        if self._outcome is not None and now_bytes < self._before_bytes.get(name, 0):
+            self._stop(name, self._outcome.cycle, f"{name} refuses writes", waits=True)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
-        """A step of the curves is over that took so long."""
-        if self._outcome is not None:
-            self._outcome.step(counts, seconds)
+        """A step of the curves is over that took so long: the part of a server that what came
+        refutes is taken back at once."""
+        if self._outcome is None:
+            return
+        self._outcome.step(counts, seconds)
+        if self._store.now.control.sets_sizes and (refuted := self._outcome.refuted):
+            name, why = refuted
+            if self._before_bytes.get(name):
+                cycle = self._outcome.cycle
+                self._stop(name, cycle, f"the curve of {name} is refuted: {why}", waits=True)
 
-    def conclude(self, cycle_seconds: float, observation: Observation | None = None) -> None:
+    def conclude(self, observation: Observation | None = None) -> None:
         """The next observation is due: judge the plan before it, and take back what did harm. While
         it is too early to tell, what comes until the next plan counts as well. ``observation``: the
         last one, by which curves may be known better than when the plan was made."""
@@ -121,7 +133,7 @@ class PlanVerification:
         if check.verdict == "too_early":
             self._outcome = outcome
         if check.verdict == "failed":
-            words = self._take_back(check, cycle_seconds)
+            words = self._take_back(check)
             check = replace(check, verdict="rolled_back", words=words)
         elif check.verdict in ("kept", "too_early"):
             with self._store.update() as state:
@@ -140,21 +152,25 @@ class PlanVerification:
         entry = self._history.add(kind, words, **details)
         self._entry = entry if check.verdict == "too_early" else None
 
-    def _take_back(self, check: Check, cycle_seconds: float) -> str:
+    def _take_back(self, check: Check) -> str:
         name = check.at_fault
         if name is None or not self._before_bytes.get(name):
-            return self._roll_back(check, cycle_seconds)
-        control = self._store.now.control
-        before = control.server_waits.get(name)
-        failures = (before.failures if before else 0) + 1
-        until_seconds = time.time() + wait_seconds(cycle_seconds, failures)
+            return self._roll_back(check)
         done, is_back = self._one_back(name, check.cycle)
-        until, went = time_of_day(until_seconds), " and went back" if is_back else ""
-        why = f"it alone made plan {check.cycle} do harm{went}, and waits until {until}"
-        with self._store.update() as state:
-            waits = {**state.control.server_waits, name: Wait(until_seconds, why, failures)}
-            state.control = replace(state.control, server_waits=waits)
+        until = self._let_wait(name, f"it alone made plan {check.cycle} do harm", is_back=is_back)
         return f"{check.words}; {done}, for without it the plan did no harm; it waits until {until}"
+
+    def _let_wait(self, name: str, why: str, *, is_back: bool) -> str:
+        """Until when, for people."""
+        before = self._store.now.control.server_waits.get(name)
+        failures = (before.failures if before else 0) + 1
+        until_seconds = time.time() + wait_seconds(self._cycle_seconds, failures)
+        until, went = time_of_day(until_seconds), " and went back" if is_back else ""
+        with self._store.update() as state:
+            wait = Wait(until_seconds, f"{why}{went}, and waits until {until}", failures)
+            waits = {**state.control.server_waits, name: wait}
+            state.control = replace(state.control, server_waits=waits)
+        return until
 
     def _one_back(self, name: str, cycle: int) -> tuple[str, bool]:
         """The part of one server alone; what came of it, and whether it could be taken back."""
@@ -169,21 +185,23 @@ class PlanVerification:
             return f"the part of {name} cannot be taken back: {error}", False
         return f"{name} alone goes back, to {format_size(sizes[name])}", True
 
-    def _stop_in_vain(self, name: str, cycle: int, unevictable_bytes: int) -> None:
-        self.forget()
-        done, _ = self._one_back(name, cycle)
-        words = (
-            f"plan {cycle} was to shrink {name} below some {format_size(unevictable_bytes)} that "
-            f"no eviction frees, as its shrink showed: {done}"
-        )
+    def _stop(self, name: str, cycle: int, why: str, *, waits: bool) -> None:
+        """Take back the part of one server, before the plan is judged."""
+        self._outcome = None
+        done, is_back = self._one_back(name, cycle)
+        words = f"plan {cycle} is stopped for {name}: {why}; {done}"
+        if waits:
+            until = self._let_wait(name, f"plan {cycle} was stopped for it", is_back=is_back)
+            words += f"; it waits until {until}"
         log.warning("%s", words)
         self._metrics.plans_checked.labels("rolled_back").inc()
-        self._history.add("rollback", words, cycle=cycle)
+        self.last = Check(cycle, "rolled_back", words, at_seconds=time.time(), at_fault=name)
+        self._history.add("rollback", words, cycle=cycle, at_fault=name, verdict="rolled_back")
 
-    def _roll_back(self, check: Check, cycle_seconds: float) -> str:
+    def _roll_back(self, check: Check) -> str:
         before = self._store.now.control.wait
         failures = (before.failures if before else 0) + 1
-        pause_seconds = wait_seconds(cycle_seconds, failures)
+        pause_seconds = wait_seconds(self._cycle_seconds, failures)
         try:
             self._enforcement.back_to(self._before_bytes, f"plan {check.cycle} is taken back")
             done = "back to the sizes before it"

@@ -22,6 +22,12 @@ _EXPLAINED = 0.02
 _FILLING_RATIO = 0.02
 # Of a window's reads so many may be sampled in the next one.
 _LATE_RATIO = 0.05
+# A curve is refuted at once by so many reads, of which so many more miss than it says, and beyond
+# so many standard errors; where keys are sampled they are some twice what they are for reads.
+_REFUTING_READS = 1000
+_REFUTED_RATIO = 0.05
+_REFUTING_ERRORS = 3.0
+_OF_KEYS = 2.0
 
 
 class ServerOutcome:
@@ -57,6 +63,7 @@ class ServerOutcome:
         self._step_reads = self._step_read_bytes = 0.0
         # By the window's own curve: reads, and misses with the sizes that it had and had before.
         self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
+        self._sampled_reads = 0.0
 
     @property
     def harm_seconds(self) -> float:
@@ -102,6 +109,7 @@ class ServerOutcome:
         sizes = np.array([read_bytes / reads, float(self._before_bytes)])
         now, before = counts.misses(sizes, None) * seconds
         self._curve_reads += counts.reads(None) * seconds
+        self._sampled_reads += counts.reads(None) * seconds * counts.rate
         self._curve_misses += float(now)
         self._curve_misses_before += float(before)
 
@@ -135,6 +143,25 @@ class ServerOutcome:
             return 0.0
         ratio = self.miss_ratio
         return math.hypot(self._curve_error, math.sqrt(ratio * (1 - ratio) / self.reads))
+
+    @property
+    def refuted_at(self) -> float | None:
+        """The most that its curves can make of its miss ratio, where it misses more with less than
+        it had: more than the plan expected, and than the reads since then explain. ``None``: it
+        does not, or too little has come. More was not missed before the plan, either."""
+        reads = self.reads - self._step_reads
+        if self._last is None or reads < _REFUTING_READS or self._miss_ratio_before is None:
+            return None
+        if 0 < self._before_bytes <= self._last.size_bytes or not self._predicted:
+            return None
+        # What no sampler sees, as look-ups by EXISTS, tells nothing of a curve.
+        if self._curve_reads < (1 - _LATE_RATIO) * reads:
+            return None
+        ratio, now = self.miss_ratio, self._curve_misses / self._curve_reads
+        expected = max(self.predicted_miss_ratio, now, self._miss_ratio_before)
+        sampling = _OF_KEYS * math.sqrt(ratio * (1 - ratio) / max(1.0, self._sampled_reads))
+        error = max(_REFUTED_RATIO, _REFUTING_ERRORS * math.hypot(self.error, sampling))
+        return expected if ratio > expected + error else None
 
     @property
     def miss_ratio_without(self) -> float:

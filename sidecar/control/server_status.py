@@ -18,6 +18,7 @@ from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
+from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
@@ -108,7 +109,7 @@ def server_status(
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if has_curve else None),
-        **_seen_part(config, seen, has_curve),
+        **_seen_part(wanted, settings, seen, has_curve),
         "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
         "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
@@ -141,13 +142,18 @@ def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) ->
 
 
 def _seen_part(
-    config: ServerConfig, seen: ServerObservation | None, has_curve: bool
+    wanted: ServerConfig,
+    settings: TeamSettings | None,
+    seen: ServerObservation | None,
+    has_curve: bool,
 ) -> dict[str, Any]:
-    stated = config.backend_latency_seconds
+    stated = wanted.backend_latency_seconds
+    is_teams = settings is not None and "backend_latency_seconds" in settings.values
+    source = stated and ("team" if is_teams else "configured")
     known = seen if has_curve else None
     return {
         "backend_latency_seconds": (seen.backend_latency_seconds or None) if seen else stated,
-        "backend_latency_source": seen.backend_latency_source if seen else stated and "configured",
+        "backend_latency_source": seen.backend_latency_source if seen else source,
         "curve_error_ratio": known.curve_error_ratio if known else None,
         "curve": _curve(known.curve) if known else None,
     }

@@ -57,7 +57,7 @@ def status_document(
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     process_ids = {name: one.process_id for name, one in actuator.readings.items()}
     found += [*_of_servers(actuator), *plane.cgroups.problems(config, process_ids)]
-    late = standstill(cycle, actuator)
+    late, refusing = standstill(cycle, actuator), [*plane.refusals.problems(time.time())]
     return {
         "kind": KIND,
         "version": VERSION,
@@ -78,8 +78,8 @@ def status_document(
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
         **_gains(plane, state, cycle),
         "controller": _controller(config, silence),
-        "problems": [*plane.problems(), *found, *more_problems, *late],
-        "stands_still": bool(late) or _waits(actuator),
+        "problems": [*plane.problems(), *refusing, *found, *more_problems, *late],
+        "stands_still": bool(late or refusing) or _waits(actuator),
         "servers": servers,
     }
 

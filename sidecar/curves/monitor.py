@@ -118,7 +118,7 @@ class ServerMonitor:
         cycles = seconds / self.cycle_seconds
         self.counts.object_bytes = self.calibration.object_bytes or FIRST_OBJECT_BYTES
         self.counts.step(seconds, cycles)
-        rate = self.shards.rate
+        self.counts.rate = rate = self.shards.rate
         weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
         # What lies deeper is dropped with each observation, and its coming back is no growth.
         self.counts.growth_margin.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))

@@ -31,6 +31,7 @@ class ReadCounts:
         window_error: how far off predictions were.
         empty_bytes: what the server takes without any key.
         object_bytes: what a key takes.
+        rate: R, the share of keys that were sampled in the last step.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class ReadCounts:
         self._is_mixed = False  # of policies whose steps cannot be summed
         self.empty_bytes = 0
         self.object_bytes = 0.0
+        self.rate = 1.0
 
     def step(self, seconds: float, cycles: float) -> None:
         """Close a step that took so long."""

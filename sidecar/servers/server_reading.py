@@ -89,7 +89,7 @@ class ServerReading:
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
-        has_evicted: a key, since its counters began.
+        has_evicted, refused_writes: a key, and such as make it larger, since its counters began.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
@@ -123,6 +123,7 @@ class ServerReading:
     unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
     has_evicted: bool = False
+    refused_writes: int = 0
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()
     replication_id: str = ""

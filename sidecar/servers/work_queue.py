@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sidecar.servers.figures import Figures
+from sidecar.servers.refused_writes import refused_writes
 
 # They take an element for good, or for one consumer. Who caches lists reads them, and leaves them.
 _TAKING = (
@@ -16,8 +17,8 @@ _TAKING = (
 
 
 def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
-    """By which commands of ``INFO commandstats`` clients took work from the server, and whether it
-    has evicted keys, by their names in a reading.
+    """By which commands of ``INFO commandstats`` clients took work from the server, whether it has
+    evicted keys, and how many writes it refused, by their names in a reading.
 
     None took it from one that has evicted: then nobody relies on what it holds.
     """
@@ -28,4 +29,8 @@ def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
         for name, said in stats.items()
         if isinstance(said, Mapping) and Figures(said, odd).get("calls")
     )
-    return {"taking_commands": () if has_evicted else tuple(taking), "has_evicted": has_evicted}
+    return {
+        "taking_commands": () if has_evicted else tuple(taking),
+        "has_evicted": has_evicted,
+        "refused_writes": refused_writes(info, odd),
+    }

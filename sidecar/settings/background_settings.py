@@ -18,7 +18,11 @@ LONGEST_SECONDS = 5.0
 
 
 class BackgroundSettings:
-    """Reads in a thread of its own; what is not read in time leaves the settings before it."""
+    """Reads in a thread of its own; what is not read in time leaves the settings before it.
+
+    Attributes:
+        in_force: the last ones that were read, or those from before a restart.
+    """
 
     def __init__(self, reader: SettingsReader, metrics: Metrics) -> None:
         self._reader = reader
@@ -26,7 +30,7 @@ class BackgroundSettings:
         self._worker = Worker("settings")
         self._reading: Future[dict[str, TeamSettings]] | None = None
         self._asked_at: float | None = None
-        self._in_force = reader.in_force
+        self.in_force = reader.in_force
 
     @property
     def is_asked(self) -> bool:
@@ -50,7 +54,7 @@ class BackgroundSettings:
             self._metrics.settings_late.inc()
             log.warning("settings are not read in time, the last ones hold")
         self._asked_at = None
-        return self._in_force
+        return self.in_force
 
     def close(self) -> None:
         """Returns at once."""
@@ -61,7 +65,7 @@ class BackgroundSettings:
             reading, self._reading = self._reading, None
             error = reading.exception()
             if error is None:
-                self._in_force = reading.result()
+                self.in_force = reading.result()
                 return
             # A store that breaks us must not end the sidecar.
             self._metrics.settings_failures.inc()

@@ -121,11 +121,14 @@ def test_nothing_is_carried_out_after_a_stop(node: Node) -> None:
     assert node.servers[0].maxmemory_bytes == 24 * MIB
 
 
-def come_back(node: Node, maxmemory_mib: int, used_mib: int = 1) -> ServerWatch:
+def come_back(
+    node: Node, maxmemory_mib: int, used_mib: int = 1, *, evicts: bool = True
+) -> ServerWatch:
     """The first server as a new process that has just answered."""
     server = node.servers[0]
     server.kill()
     server.start(maxmemory_mib * MIB)
+    server.evicts = evicts
     server.used_bytes = used_mib * MIB
     return next(watch for watch in answers(node.actuator._watches.values()) if watch.name == "s0")
 
@@ -162,6 +165,13 @@ def test_who_came_with_no_more_than_its_size_is_left_alone(node: Node, maxmemory
     cut_who_came(come_back(node, maxmemory_mib), SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == maxmemory_mib * MIB
     assert moved.more == [0, 0]
+
+
+def test_who_came_with_less_than_its_size_and_does_not_evict_gets_it(node: Node) -> None:
+    moved = Counted(node, "transitions")
+    cut_who_came(come_back(node, 8, evicts=False), SIZES, node.metrics)
+    assert node.servers[0].maxmemory_bytes == 24 * MIB
+    assert moved.more == [1, 0]
 
 
 def test_who_has_no_size_yet_or_was_there_all_along_is_not_cut(node: Node) -> None:

@@ -169,7 +169,7 @@ def test_settings_that_come_late_hold_from_the_next_observation_on(
     reader.may.set()
     wait_until(lambda: settings._reading is None or settings._reading.done(), lambda: "reading")
     settings.ask()
-    assert settings._in_force["a"].values["weight"] == 1.0
+    assert settings.in_force["a"].values["weight"] == 1.0
     settings.close()
 
 

@@ -455,7 +455,9 @@ def test_it_is_told_where_curve_and_server_are_farther_apart_than_the_curves_err
     assert "farther apart" not in printed("explain", "sessions") + printed("plan")
     server["hit_ratio"] = 0.7
     for text in (printed("explain", "sessions"), printed("plan")):
-        (told,) = re.findall(r"By its curve sessions would hit (8\S+)% with .*?: the load", text)
+        (told,) = re.findall(
+            r"By its curve sessions would hit (8\S+)% with .*?: why is not known", text
+        )
         assert 80 < float(told) < 90
         assert "and 70.0% was measured in the last window" in text
     server["curve_error_ratio"] = 0.3
@@ -559,6 +561,8 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     assert "paused" not in of_jobs
     assert len(json.loads(printed("history", "--json"))) == 45
     assert len(json.loads(printed("history", "--json", "--limit", "2"))) == 2
+    assert "paused" in printed("history", "--since", "1h")
+    assert printed("history", "--since", "1us") == "nothing has happened since then"
     assert "has no server" not in of_jobs
 
 
@@ -748,7 +752,7 @@ def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
     assert (apart or "").endswith("it has filled only 512 MiB of 2 GiB so far.")
     full = {**few, "used_bytes": size}
     apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **full})
-    assert (apart or "").endswith("the load has changed since, or the window is short.")
+    assert (apart or "").endswith("or the window too short to tell.")
 
 
 def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
@@ -821,6 +825,11 @@ def test_explain_tells_what_happened_to_a_server_in_the_last_day() -> None:
     assert told.count(";") == 3
     assert in_the_last_day("thumbs", entries[:1], 1e6 + 10) == []
     assert in_the_last_day("sess", [*entries, *both], 1e6 + 10) == []
+    back = {"kind": "rollback", "at_seconds": 1e6 + 9, "words": "plan 8 failed", "cycle": 8}
+    (told,) = in_the_last_day("thumbs", [*entries, {**back, "at_fault": None}], 1e6 + 10)
+    assert told.endswith(": plan 8 was taken back.")
+    (told,) = in_the_last_day("thumbs", [*entries, {**back, "at_fault": "sess"}], 1e6 + 10)
+    assert "taken back" not in told
 
 
 @pytest.mark.parametrize(("rate", "names"), [(3.0, []), (100.0, ["idle"])])

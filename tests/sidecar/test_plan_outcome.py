@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -177,14 +178,14 @@ def test_while_it_is_too_early_to_tell_what_comes_goes_on_to_count() -> None:
     curve = {4 * MB: 0.2, 10 * MB: 0.1}
     after(made, 0.2, curve, a_before=0.25)
     for _ in range(2):
-        verification.conclude(60.0)
+        verification.conclude()
         assert verification._metrics.value("plans_checked", verdict="too_early") == 1
     # Without the plan, A would have missed so much of what came since.
     after(made, 0.2, curve, a_before=0.9)
-    verification.conclude(60.0)
+    verification.conclude()
     assert verification.last is not None
     assert verification.last.verdict == "kept"
-    verification.conclude(60.0)
+    verification.conclude()
     assert [entry["verdict"] for entry in history.tail(9)] == ["too_early", "kept"]
 
 
@@ -350,10 +351,82 @@ def test_what_somebody_else_did_meanwhile_is_no_harm_of_a_plan(how: str) -> None
     else:
         why = "sizes were changed: room for what a cannot evict"
         verification.disturbed(why)
-    verification.conclude(60.0)
+    verification.conclude()
     assert verification.last is not None
     assert verification.last.words == f"plan 7 is not judged, as meanwhile {why}"
     assert [entry["verdict"] for entry in history.tail(9)] == ["not_checked"]
+
+
+@pytest.mark.parametrize(
+    ("missed", "says", "error", "is_refuted"),
+    [
+        (0.5, FLAT, 0.0, True),
+        (0.5, {4 * MB: 0.5, 10 * MB: 0.1}, 0.0, False),  # the load has changed
+        (0.24, FLAT, 0.0, False),  # hardly more than was expected
+        (0.5, FLAT, 0.15, False),  # as far as its curve may be off
+    ],
+)
+def test_a_server_that_misses_more_than_any_curve_of_it_says_gets_its_memory_back_at_once(
+    missed: float, says: dict[int, float], error: float, is_refuted: bool
+) -> None:
+    made = promise(predicted=0.2, error=error)
+    verification, history = verification_of(made)
+    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
+    back: list[dict[str, int]] = []
+    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
+        budget_bytes=20 * MB, back_to=lambda sizes, why: back.append(sizes) or sizes
+    )
+    after(made, missed, None)
+    counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, says)}
+    verification.step(counts, 10.0)
+    assert back == [{"a": 10 * MB, "b": 10 * MB}] * is_refuted
+    entries = [(entry["kind"], entry.get("at_fault")) for entry in history.tail(9)]
+    assert entries == [("rollback", "b")] * is_refuted
+    if is_refuted:
+        assert verification._store.now.control.server_waits["b"].failures == 1
+        (entry,) = history.tail(9)
+        assert (
+            "b hits 50.0% with less than it had, and by its curve at least 80.0%" in entry["words"]
+        )
+        assert "; b alone goes back, to 10 MiB; it waits until " in entry["words"]
+
+
+def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
+    made = promise(predicted=0.2)
+    verification, history = verification_of(made)
+    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
+    back: list[dict[str, int]] = []
+    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
+        budget_bytes=20 * MB, back_to=lambda sizes, why: back.append(sizes) or sizes
+    )
+    verification.refused_writes("a")  # which has grown
+    assert back == []
+    verification.refused_writes("b")
+    verification.refused_writes("b")
+    assert back == [{"a": 10 * MB, "b": 10 * MB}]
+    (entry,) = history.tail(9)
+    assert entry["words"].startswith(
+        "plan 7 is stopped for b: b refuses writes; b alone goes back, to 10 MiB; it waits until "
+    )
+
+
+@pytest.mark.parametrize(("reads", "is_enough"), [(990, False), (1010, True)])
+def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_than_it_had(
+    reads: int, is_enough: bool
+) -> None:
+    def refuted(size_bytes: int, share: float = 1.0) -> bool:
+        made = promise(predicted=0.2)
+        made.look({"b": reading("b", 0, 0, size_bytes, size_bytes)})
+        half = reads // 2
+        made.look({"b": reading("b", half, half, size_bytes, size_bytes)})
+        counts = {name: Counted(reads / 10 * share, FLAT) for name in "ab"}
+        made.step(counts, 10.0)
+        return made.refuted is not None
+
+    assert refuted(4 * MB) is is_enough
+    assert not refuted(10 * MB)
+    # Look-ups such as EXISTS are counted by the server alone.
+    assert not refuted(4 * MB, share=0.5)
 
 
 def test_who_had_more_than_there_is_takes_nothing_from_those_who_got_nothing() -> None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from sidecar.base.descriptors import make_room_for_descriptors
 from sidecar.cli import main
+from sidecar.commands.running import status_of
 from sidecar.config.node import load_config
 from sidecar.preflight.endpoint import (
     ServerProcess,
@@ -73,6 +74,23 @@ def test_a_good_node_has_no_problem_and_nothing_changes(
     printed = capsys.readouterr().out
     assert "ok      a: answers: maxmemory 12 MiB, allkeys-lru, sampler patch" in printed
     assert "the sizes sum to 24 MiB of 24 MiB" in printed
+
+
+def test_what_the_sidecar_that_runs_has_seen_is_told(
+    write_node: WriteNode,
+    start_server: StartServer,
+    check: Check,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    servers = {"a": start_server("12mb"), "b": start_server("12mb")}
+    path = write_node(servers, budget="24mb")
+    with sidecar_process(path):
+        wait_until(lambda: main(["pause", str(path)]) == 0, lambda: "it takes no order")
+        capsys.readouterr()
+        assert [f for f in check(path, 0) if f["where"] == "running sidecar"] == []
+        servers["a"].client.config_set("maxmemory", 20 * MIB)
+        wait_until(lambda: status_of(load_config(path))["problems"], lambda: "no problem is told")
+        _one(check(path, 1), "running sidecar", "more than the budget")
 
 
 def _one(findings: list[dict[str, str]], where: str, words: str) -> dict[str, str]:

@@ -77,6 +77,18 @@ def test_the_next_plan_says_which_version_it_used(path: Path, sidecar: Sidecar) 
     assert [entry["words"] for entry in entries if entry["kind"] == "yardstick"] == told
 
 
+def test_after_a_restart_they_are_told_before_the_first_observation(
+    path: Path, sidecar: Sidecar
+) -> None:
+    what = ["--weight", "4", "--backend-latency", "3ms"]
+    assert main(["weights", "set", "a", "--config", str(path), *what]) == 0
+    _next_plan(sidecar)
+    again = Sidecar(load_config(path))
+    told = again.status()["servers"][0]
+    assert (told["weight"], told["backend_latency_seconds"]) == (4, 0.003)
+    assert told["backend_latency_source"] == "team"
+
+
 def test_a_failure_of_the_actuator_ends_the_sidecar(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

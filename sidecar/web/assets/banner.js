@@ -31,7 +31,9 @@ function planWords(status) {
   const known = plan.known_words ? ` ${sentence(plan.known_words)}` : "";
   if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}${known}`;
   const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
-  const done = plan.carried_out ? " It was carried out." : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
+  const underWay = status.servers.filter((server) => isOnItsWay(server, status)).map((server) => server.name).join(", ");
+  const carriedOut = underWay && !plan.overtaken_by ? ` It is being carried out (${underWay} on the way).` : " It was carried out.";
+  const done = plan.carried_out ? carriedOut : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
   const since = plan.overtaken_by ? ` Sizes are others since: ${ended(plan.overtaken_by)}` : "";
   return made + gain + known + done + since;
 }

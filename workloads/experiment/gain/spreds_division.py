@@ -10,7 +10,7 @@ import numpy as np
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.control.plan_outcome import PlanOutcome
-from sidecar.control.plan_verification import wait_seconds
+from sidecar.control.plan_verification import sizes_with_one_back, wait_seconds
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.half_lives.planning_basis import PlanningBasis
@@ -42,10 +42,13 @@ class VerifiedPlans:
 
     Attributes:
         rolled_back: plans that were taken back.
+        stopped: parts of servers that were, as their curves were refuted.
+        waits: until when each of these takes part in no plan, in simulated seconds.
     """
 
     def __init__(self, cycle_seconds: float) -> None:
-        self.rolled_back = 0
+        self.rolled_back = self.stopped = 0
+        self.waits: dict[str, float] = {}
         self._cycle_seconds = cycle_seconds
         self._promise: PlanOutcome | None = None
         self._before: dict[str, int] = {}
@@ -72,6 +75,18 @@ class VerifiedPlans:
         """A step of the curves is over."""
         if self._promise is not None:
             self._promise.step(counts, seconds)
+
+    def stop_refuted(
+        self, targets_bytes: dict[str, int], now_seconds: float, budget_bytes: int
+    ) -> dict[str, int]:
+        """The targets from now on: who is refuted by what came has again what it had."""
+        refuted = self._promise.refuted if self._promise else None
+        if refuted is None:
+            return targets_bytes
+        name, self._promise = refuted[0], None
+        self.stopped += 1
+        self.waits[name] = now_seconds + wait_seconds(self._cycle_seconds, 1)
+        return sizes_with_one_back(name, self._before, targets_bytes, budget_bytes)
 
     def conclude(
         self, targets_bytes: dict[str, int], now_seconds: float, last: Observation | None
@@ -160,6 +175,9 @@ class SpredsDivision(Division):
         readings = self._readings(now_seconds)
         self._verified.look(readings)
         self._planning_basis.look(now_seconds, self._targets)
+        self._targets = self._verified.stop_refuted(
+            self._targets, now_seconds, self._mix.budget_bytes
+        )
         age_seconds = now_seconds - self._planned_at
         if self._planning_basis.is_early or age_seconds >= self._mix.cycle_seconds - 1e-3:
             self._planned_at = now_seconds
@@ -220,7 +238,9 @@ class SpredsDivision(Division):
             config = self._config.servers[place]
             changed_at = self._changed_at.get(config.name)
             reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
-            seen.append(ServerSnapshot(config, reading, estimate, None, changed_at))
+            until = self._verified.waits.get(config.name, 0.0) + START_SECONDS
+            waits = "waits: its curve was refuted" if now_seconds < until else None
+            seen.append(ServerSnapshot(config, reading, estimate, None, changed_at, waits=waits))
         observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
         observation = self._planning_basis.judged(observation)
         # As they travel.

@@ -1,0 +1,70 @@
+"""Servers that refuse writes as they have no memory left, by their own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sidecar.base.time_of_day import time_of_day
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.units import format_size
+
+# What was refused longer ago is no problem now, and another refusal is another event.
+OVER_SECONDS = 60.0
+
+
+@dataclass
+class _Refused:
+    since_seconds: float
+    last_seconds: float
+    writes: int
+
+
+class RefusalWatch:
+    """Of one sidecar. A refusal counts where the server had more than its limit just then, before
+    it or after: others, as for a missing right, are no matter of memory. Times are Unix time."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, ServerReading] = {}
+        self._refused: dict[str, _Refused] = {}
+
+    def look(
+        self, now_seconds: float, readings: Mapping[str, ServerReading]
+    ) -> Iterator[tuple[str, str]]:
+        """Count; yield servers that begin to refuse, with words for people."""
+        for name, reading in readings.items():
+            before = self._before.get(name)
+            self._before[name] = reading
+            if before is None or before.run_id != reading.run_id:
+                self._refused.pop(name, None)
+                continue
+            writes = reading.refused_writes - before.refused_writes
+            if writes <= 0 or not (_has_too_much(before) or _has_too_much(reading)):
+                continue
+            known = self._refused.get(name)
+            if known is None or now_seconds - known.last_seconds > OVER_SECONDS:
+                self._refused[name] = _Refused(now_seconds, now_seconds, writes)
+                yield name, f"{name} refuses writes: {_why(reading)}"
+            else:
+                known.last_seconds, known.writes = now_seconds, known.writes + writes
+
+    def problems(self, now_seconds: float) -> Iterator[str]:
+        """For people, of those that refused some within ``OVER_SECONDS``."""
+        for name, one in self._refused.items():
+            if now_seconds - one.last_seconds <= OVER_SECONDS:
+                yield (
+                    f"{name} refused {one.writes:,} writes since {time_of_day(one.since_seconds)}, "
+                    f"as it had no memory for them: {_why(self._before[name])}"
+                )
+
+
+def _has_too_much(reading: ServerReading) -> bool:
+    return reading.counted_bytes > reading.maxmemory_bytes > 0
+
+
+def _why(reading: ServerReading) -> str:
+    stays = format_size(min(reading.unevictable_bytes, reading.counted_bytes))
+    return (
+        f"it uses {format_size(reading.counted_bytes)} of {format_size(reading.maxmemory_bytes)}, "
+        f"and {stays} of that are nothing that it could evict (clients' buffers, scripts, tables)"
+    )
