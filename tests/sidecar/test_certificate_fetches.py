@@ -68,6 +68,13 @@ def test_a_network_of_many_addresses_keeps_no_other_one_out(network: str, genuin
     assert sum(taken(fetches, one) for one in many[MOST_SENDERS:]) == 0
 
 
+def test_the_queue_is_a_sender_that_has_no_address() -> None:
+    fetches = CertificateFetches(Clock())
+    fetches.was_good("queue")  # of whom none was counted
+    assert sum(taken(fetches, f"192.0.2.{number}") for number in range(200)) == MOST_SENDERS
+    assert taken(fetches, "queue", 100) == MOST_OF_ONE
+
+
 def test_all_fetches_are_bounded_however_many_networks_there_are() -> None:
     fetches = CertificateFetches(Clock())
     count = 0

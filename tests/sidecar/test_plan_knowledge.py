@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_knowledge import known_words
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -51,3 +52,10 @@ def test_of_many_servers_some_are_named() -> None:
     told = known_words(Observation("n", 7, 1.0, 60.0, 60 * MIB, servers))
     assert told is not None
     assert told.endswith("of d 1,234 sampled keys (no more than 3 MiB seen), and little of 2 more")
+
+
+def test_who_predicts_nothing_gains_nothing_that_could_be_told() -> None:
+    assert PlanGain(None, 0.1).ratio is None
+    assert PlanGain(0.1, None).words is None
+    assert PlanGain(0.0, 0.0).ratio == 0.0
+    assert PlanGain(0.2, 0.1).ratio == 0.5
