@@ -22,7 +22,9 @@ from infra.stack_environment import HERE
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
     PLANS_PREFIX,
+    REPORTS_PREFIX,
     SETTINGS_PREFIX,
+    report_key,
     settings_key,
     settings_marker_key,
 )
@@ -81,6 +83,12 @@ def _documents(observations: str, plans: str) -> list[Statement]:
             conditions=conditions,
         ),
         Statement(
+            sid="PutOwnReports",
+            actions=["s3:PutObject"],
+            resources=[HERE.objects_arn(observations, REPORTS_PREFIX, NODE)],
+            conditions=conditions,
+        ),
+        Statement(
             sid="GetOwnSettings",
             actions=["s3:GetObject"],
             resources=[HERE.objects_arn(observations, settings)],
@@ -126,6 +134,12 @@ def _settings(observations: str) -> list[Statement]:
             sid="OwnSettings",
             actions=["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
             resources=[f"{bucket}/{own}"],
+            conditions=conditions,
+        ),
+        Statement(
+            sid="SeeWhatBecameOfThem",
+            actions=["s3:GetObject"],
+            resources=[f"{bucket}/{report_key(NODE, SERVER)}"],
             conditions=conditions,
         ),
         Statement(

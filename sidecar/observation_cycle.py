@@ -53,7 +53,7 @@ class ObservationCycle:
         observed: called with each that was made, before a plan is asked for.
         take_samples: called when they have been: what they served is to be in the samples. The
             same is done at the end of each step.
-        asked: keeps them for those who judge plans.
+        asked: keeps them for those who judge plans; ``settings``: reads those of teams.
         shrinking_since: when each server that has not come to the size that it is to have now was
             first seen so, at an observation (monotonic).
         silent_seconds: of a server by its name, how long no sample has come.
@@ -87,7 +87,7 @@ class ObservationCycle:
         self._store = store
         self._lock = lock
         self._changes_sizes = changes_sizes
-        self._settings = settings
+        self.settings = settings
         self._metrics = metrics
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
@@ -129,14 +129,14 @@ class ObservationCycle:
                 log.warning("cycle %d: no plan in time", observation.cycle)
                 controller.overdue(observation)
             return
-        if self._settings.is_asked:
-            settings = self._settings.answer()
+        if self.settings.is_asked:
+            settings = self.settings.answer()
             if settings is not None:
                 self._observed_at = now
                 self._observe(settings, controller, is_stopped)
         elif self._is_due(now - self._observed_at) and self._is_at_rest(now - self._observed_at):
             # The store may be slow; samples are received meanwhile.
-            self._settings.ask()
+            self.settings.ask()
 
     def _is_at_rest(self, age_seconds: float) -> bool:
         """Whether sizes have come to rest, or were waited for long enough: one server that never

@@ -59,6 +59,9 @@ class Metrics:
     settings_refused = _Declared("Documents of settings that were ignored", "instance")
     settings_failures = _Declared("Readings of settings that a fault of ours ended")
     settings_late = _Declared("Observations made without waiting for the settings any longer")
+    reports_unwritten = _Declared(
+        "Times that teams could not be told what became of their settings"
+    )
     # Plans and how they come.
     plans = _Declared(
         "Plans that passed every check, by the first word of their reason", "decision", "reason"

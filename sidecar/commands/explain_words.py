@@ -246,6 +246,10 @@ def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
         whose = f"its team's, signed {team}" if team else "what it needs to work at all"
     most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
     found = [f"It may have from {format_size(low)} ({whose}) to {most}."]
+    if server.get("settings_refused"):
+        found.append(
+            f"What its team set is not in force: {server['settings_refused'].rstrip('.')}."
+        )
     if server["weight"] is not None:
         is_teams = team and server["weight"] != config.weight
         by = f"its team's, signed {team}" if is_teams else _whose(config, "weight")

@@ -42,6 +42,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     from sidecar.base.log_setup import set_up_log
+    from sidecar.commands.team_reports import TeamReports
     from sidecar.config.node import load_config
     from sidecar.daemon import Sidecar
     from sidecar.kernel.library import library
@@ -56,7 +57,8 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sidecar.stop())
         hang_ups.lead_to(lambda: sidecar.reload(lambda: load_config(options.config)))
-        sidecar.run()
+        with TeamReports(sidecar):
+            sidecar.run()
     return 0
 
 

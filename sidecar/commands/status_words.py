@@ -228,6 +228,8 @@ def _notes(
         notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))
+    if told.get("settings_refused"):
+        notes.append(f"what its team set is not in force: {told['settings_refused']}")
     if told.get("last_change"):
         change = told["last_change"]
         words = without_backend(reason_words(change["words"]))

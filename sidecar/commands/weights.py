@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command, typed
+from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
 from sidecar.config.node import ServerConfig, SettingsLimits, load_config
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
+from sidecar.settings.team_report import report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import BucketStore, FolderStore, StoreError
@@ -98,6 +101,11 @@ def add_parser(commands: Any) -> None:
         place.add_argument("--endpoint-url", help="address of an emulator")
         place.add_argument("--folder", type=Path, help="the folder of an embedded controller")
         verb.set_defaults(execute=execute)
+    show.add_argument(
+        "--why",
+        action="store_true",
+        help="what became of them: the size that the server has, and why",
+    )
 
 
 def _add_verb(verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
@@ -110,6 +118,9 @@ def execute(options: argparse.Namespace) -> int:
     place = _place(options)
     key = settings_key(place.node, options.server)
     text = place.store.get(key, MAX_SETTINGS_BYTES)
+    if options.verb == "show" and options.why:
+        _print_report(list(report_sentences(place.store, place.node, options.server)), options)
+        return 0
     if options.verb == "show":
         _show(text, place, options)
         return 0
@@ -136,6 +147,14 @@ def execute(options: argparse.Namespace) -> int:
     if not options.json:
         print("these count from the sidecar's next plan on")
     return 0
+
+
+def _print_report(sentences: list[str], options: argparse.Namespace) -> None:
+    if options.json:
+        print(json.dumps({"sentences": sentences}, indent=1))
+        return
+    for sentence in sentences:
+        print_wrapped(sentence)
 
 
 def _mark(place: _Place, server: str) -> None:

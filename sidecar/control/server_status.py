@@ -115,6 +115,7 @@ def server_status(
         "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
         "settings_by": settings.set_by if settings else None,
         "settings_version": settings.version if settings else None,
+        "settings_refused": cycle.settings.refused.get(name),
         "keep_reason": _keep_reason(seen, reading, state, name),
         "held": _held(state, name),
         "wait": _wait(state, name),

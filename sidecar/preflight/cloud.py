@@ -19,6 +19,7 @@ from sidecar.storage.store import StoreError
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
     PLANS_PREFIX,
+    REPORTS_PREFIX,
     SETTINGS_PREFIX,
     plan_key,
     settings_prefix,
@@ -36,6 +37,7 @@ def iam_policy(node: str, cloud: CloudConfig) -> dict[str, Any]:
         _allow(
             "PutOwnObservations", ["s3:PutObject"], f"{observations}/{OBSERVATIONS_PREFIX}/{own}"
         ),
+        _allow("PutOwnReports", ["s3:PutObject"], f"{observations}/{REPORTS_PREFIX}/{own}"),
         _allow("GetOwnSettings", ["s3:GetObject"], f"{observations}/{SETTINGS_PREFIX}/{own}"),
         {
             **_allow("ListOwnSettings", ["s3:ListBucket"], observations),

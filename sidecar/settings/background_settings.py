@@ -37,6 +37,11 @@ class BackgroundSettings:
         """Whether somebody waits for them."""
         return self._asked_at is not None
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why what teams set is not in force, by server."""
+        return self._reader.refused
+
     def ask(self) -> None:
         """Begin to read, unless a read that began before is still under way."""
         self._asked_at = time.monotonic()

@@ -50,6 +50,11 @@ class SettingsReader:
         """What was read last."""
         return dict(self._good) if self._documents is not None else {}
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why what was read last is not in force, by server; from any thread."""
+        return dict(self._refused)
+
     def use(self, store: FolderStore | BucketStore | None, config: SidecarConfig) -> None:
         """Go over to another store and configuration; what is in force stays until it is read."""
         self._documents = documents_in(store, config.node) if store is not None else None

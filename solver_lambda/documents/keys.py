@@ -9,6 +9,7 @@ from solver_lambda.documents.reader import DocumentError, Fields, shown
 OBSERVATIONS_PREFIX = "observations"
 PLANS_PREFIX = "plans"
 SETTINGS_PREFIX = "settings"
+REPORTS_PREFIX = "reports"
 NODE_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # Keys have twelve digits for it.
 MOST_CYCLE = 10**12 - 1
@@ -42,6 +43,11 @@ def settings_marker_key(node: str) -> str:
     """Key of the object that is written after each change of a node's settings, so that one look
     at it tells whether there was any. No server's settings can have this key."""
     return f"{SETTINGS_PREFIX}/{node}/changed"
+
+
+def report_key(node: str, server: str) -> str:
+    """Key of what became of a server's settings, for its team, in the observations bucket."""
+    return f"{REPORTS_PREFIX}/{node}/{server}.json"
 
 
 def parse_observation_key(key: str) -> tuple[str, int]:

@@ -11,7 +11,12 @@ import pytest
 from ministack.core import iam_evaluator
 
 from infra.emulator.process import ACCOUNT, REGION
-from solver_lambda.documents.keys import observation_key, plan_key, settings_key
+from solver_lambda.documents.keys import (
+    observation_key,
+    plan_key,
+    report_key,
+    settings_key,
+)
 from tests.end_to_end.printed_commands import carry_out, filled_in
 
 NODES = f"arn:aws:iam::{ACCOUNT}:policy/spreds-nodes-{REGION}"
@@ -96,6 +101,7 @@ def test_a_node_may_do_its_work(judge: Judge, buckets: Any, deployed: Any) -> No
         ("s3:PutObject", f"{observations}/{observation_key('alpha', 1)}"),
         ("s3:GetObject", f"{observations}/{settings_key('alpha', 'modest')}"),
         ("s3:GetObject", f"{observations}/settings/alpha/changed"),
+        ("s3:PutObject", f"{observations}/{report_key('alpha', 'modest')}"),
         ("s3:GetObject", f"{plans}/{plan_key('alpha', 1)}"),
         ("sqs:ReceiveMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:spreds_alpha"),
         ("sqs:DeleteMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:spreds_alpha"),
@@ -116,6 +122,7 @@ def test_a_node_cannot_touch_what_is_another_nodes(judge: Judge, buckets: Any, o
         ("s3:GetObject", f"{plans}/plans/{other}/000000000001.json"),
         ("s3:PutObject", f"{observations}/observations/{other}/000000000001.json"),
         ("s3:GetObject", f"{observations}/settings/{other}/modest.json"),
+        ("s3:PutObject", f"{observations}/reports/{other}/modest.json"),
         ("sqs:ReceiveMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:spreds_{other}"),
     ):
         assert not judge.allows(NODES, ALPHA, action, resource), (action, resource)
@@ -190,6 +197,10 @@ def test_a_team_sets_its_own_server_and_no_other(judge: Judge, buckets: Any, act
     assert not may(settings_key("beta", "modest"))
     assert not may("settings/alpha/modest.json.bak")
     assert not may(observation_key("alpha", 1))
+    # What became of its settings it may read, and nobody else's.
+    assert may(report_key("alpha", "modest")) is (action == "s3:GetObject")
+    assert not may(report_key("alpha", "hungry"))
+    assert not may(report_key("alpha", "modest"), ALPHA)
     assert may("settings/alpha/changed") is (action == "s3:PutObject")
     assert not may("settings/beta/changed")
     assert not judge.allows(TEAMS, TEAM, action, f"{plans}/{plan_key('alpha', 1)}")

@@ -12,7 +12,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
 # With a folder. Not ours are documents in S3, traces, and what is installed or made.
 ELSEWHERE = (
-    r"(?!(?:\./node_modules|build|demo-output|\.venv|\.\./shared|observations|plans|settings"
+    r"(?!(?:\./node_modules|build|demo-output|\.venv|\.\./shared|observations|plans|reports|settings"
     r"|src|twitter|cache2k|libcachesim-[\d.]+)/|infra/outputs\.json)"
 )
 FILE = re.compile(rf"(?<![\w/.-]){ELSEWHERE}[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")

@@ -599,6 +599,7 @@ def test_the_iam_policy_is_what_the_stack_gives_its_node(
     allowed = {(action, item["Resource"]) for item in statements for action in item["Action"]}
     assert allowed == {
         ("s3:PutObject", "arn:aws:s3:::observations/observations/n1/*"),
+        ("s3:PutObject", "arn:aws:s3:::observations/reports/n1/*"),
         ("s3:GetObject", "arn:aws:s3:::observations/settings/n1/*"),
         ("s3:ListBucket", "arn:aws:s3:::observations"),
         ("s3:GetObject", "arn:aws:s3:::plans/plans/n1/*"),

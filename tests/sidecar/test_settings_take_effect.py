@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
+from sidecar.commands.team_reports import TeamReports
 from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.daemon import Sidecar
@@ -17,6 +20,7 @@ from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.plan import ServerPlan
 from tests.sidecar.fixtures import StartServer, WriteNode
+from workloads.local_node import wait_until
 
 MORE = (
     '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\nfolder = "documents"\n'
@@ -100,3 +104,43 @@ def test_a_failure_of_the_actuator_ends_the_sidecar(
     monkeypatch.setattr(sidecar._actuator, "step", fail)
     with pytest.raises(ArithmeticError, match="broken"):
         sidecar.run()
+
+
+def test_a_team_is_told_what_became_of_its_settings_by_its_own_rights(
+    path: Path, sidecar: Sidecar, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["a", "--node", "n1", "--folder", str(path.parent / "documents")]
+
+    def told(*more: str) -> str:
+        capsys.readouterr()
+        assert main(["weights", "show", *where, "--why", *more]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert main(["weights", "set", "a", "--config", str(path), "--weight", "4"]) == 0
+    assert told().startswith("Nothing is told of a yet: ")
+    with TeamReports(sidecar):
+        wait_until(lambda: "A read of it counts with weight 4 (its team's" in told(), told)
+        assert re.match(r"As of \S+ \S+ \S+, plan \d+: a has 12 MiB \(maxmemory\)", told())
+        assert json.loads(told("--json"))["sentences"][1].startswith("a has 12 MiB")
+        # Somebody writes past the command, and past the limit.
+        settings = TeamSettings("eve", "2026-11-21", {"weight": 99}).dumps()
+        FolderStore(path.parent / "documents").put(settings_key("n1", "a"), settings)
+        refused = "What its team set is not in force: settings/n1/a.json: weight must be at least"
+        wait_until(lambda: refused in told(), told)
+    reports = path.parent / "documents" / "reports" / "n1"
+    assert [one.name for one in reports.iterdir()] == ["a.json"]
+    (reports / "a.json").write_text('{"kind": "spreds.report", "version": 1, "at_seconds": -1}')
+    assert main(["weights", "show", *where, "--why"]) == 2
+    assert "reports/n1/a.json: at_seconds must be at least 0" in capsys.readouterr().err
+
+
+def test_reports_that_cannot_be_written_are_counted_and_told_once(
+    path: Path, sidecar: Sidecar, caplog: pytest.LogCaptureFixture
+) -> None:
+    (path.parent / "documents").mkdir(exist_ok=True)
+    (path.parent / "documents" / "reports").write_text("in the way")
+    assert main(["weights", "set", "a", "--config", str(path), "--weight", "4"]) == 0
+    with TeamReports(sidecar):
+        unwritten = sidecar.metrics.value
+        wait_until(lambda: unwritten("reports_unwritten") >= 2, lambda: sidecar.metrics.snapshot())
+    assert caplog.text.count("teams cannot be told what became of their settings") == 1

@@ -1,0 +1,45 @@
+"""What became of a team's settings: a document that its own rights are enough to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from sidecar.base.plain_text import plain
+from sidecar.base.time_of_day import time_of_day
+from sidecar.storage.store import BucketStore, FolderStore
+from solver_lambda.documents.json_text import check_kind, parse_json
+from solver_lambda.documents.keys import report_key
+
+KIND, VERSION = "spreds.report", 1
+MAX_REPORT_BYTES = 64 * 1024
+_MOST_SENTENCES, _MOST_LETTERS = 40, 4096
+
+
+def report_document(at_seconds: float, cycle: int, sentences: Sequence[str]) -> bytes:
+    """For people, as of a Unix time and the plan of a cycle."""
+    texts = [text[:_MOST_LETTERS] for text in sentences[:_MOST_SENTENCES]]
+    head = {"kind": KIND, "version": VERSION, "at_seconds": at_seconds, "cycle": cycle}
+    while len(text := json.dumps({**head, "sentences": texts}, indent=1)) > MAX_REPORT_BYTES:
+        texts.pop()
+    return text.encode()
+
+
+def report_sentences(store: FolderStore | BucketStore, node: str, server: str) -> Iterator[str]:
+    """What the last report of a server says. Raises StoreError, DocumentError."""
+    key = report_key(node, server)
+    text = store.get(key, MAX_REPORT_BYTES)
+    if text is None:
+        yield (
+            f"Nothing is told of {server} yet: its node's sidecar does so after its next plan, if "
+            "the team has set something and the sidecar may write there."
+        )
+        return
+    fields = parse_json(text, key, MAX_REPORT_BYTES)
+    check_kind(fields, KIND, VERSION)
+    at_seconds, cycle = fields.number("at_seconds", low=0), fields.integer("cycle", low=0)
+    sentences = fields.value("sentences")
+    if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):
+        raise fields.refuse("sentences", "must be a list of texts")
+    yield f"As of {time_of_day(at_seconds)}, plan {cycle}:"
+    yield from map(plain, sentences[:_MOST_SENTENCES])
