@@ -11,6 +11,8 @@ from solver_lambda.documents.units import format_size
 
 # What was refused longer ago is no problem now, and another refusal is another event.
 OVER_SECONDS = 60.0
+# A burst that is over before others could have made room is a problem, and no reason to act.
+LASTS_SECONDS = 5.0
 
 
 @dataclass
@@ -18,6 +20,8 @@ class _Refused:
     since_seconds: float
     last_seconds: float
     writes: int
+    last: ServerReading
+    is_told: bool = False
 
 
 class RefusalWatch:
@@ -31,7 +35,7 @@ class RefusalWatch:
     def look(
         self, now_seconds: float, readings: Mapping[str, ServerReading]
     ) -> Iterator[tuple[str, str]]:
-        """Count; yield servers that begin to refuse, with words for people."""
+        """Count; yield once each server whose refusals last, with words for people."""
         for name, reading in readings.items():
             before = self._before.get(name)
             self._before[name] = reading
@@ -41,20 +45,24 @@ class RefusalWatch:
             writes = reading.refused_writes - before.refused_writes
             if writes <= 0 or not (_has_too_much(before) or _has_too_much(reading)):
                 continue
+            had = max(before, reading, key=lambda one: one.counted_bytes - one.maxmemory_bytes)
             known = self._refused.get(name)
             if known is None or now_seconds - known.last_seconds > OVER_SECONDS:
-                self._refused[name] = _Refused(now_seconds, now_seconds, writes)
-                yield name, f"{name} refuses writes: {_why(reading)}"
-            else:
-                known.last_seconds, known.writes = now_seconds, known.writes + writes
+                self._refused[name] = _Refused(now_seconds, now_seconds, writes, had)
+                continue
+            known.last_seconds, known.writes, known.last = now_seconds, known.writes + writes, had
+            if not known.is_told and now_seconds - known.since_seconds >= LASTS_SECONDS:
+                known.is_told = True
+                yield name, f"{name} refuses writes: {_why(had)}"
 
     def problems(self, now_seconds: float) -> Iterator[str]:
         """For people, of those that refused some within ``OVER_SECONDS``."""
         for name, one in self._refused.items():
             if now_seconds - one.last_seconds <= OVER_SECONDS:
+                writes = "a write" if one.writes == 1 else f"{one.writes:,} writes"
                 yield (
-                    f"{name} refused {one.writes:,} writes since {time_of_day(one.since_seconds)}, "
-                    f"as it had no memory for them: {_why(self._before[name])}"
+                    f"{name} refused {writes} since {time_of_day(one.since_seconds)}, for want of "
+                    f"memory: {_why(one.last)}"
                 )
 
 
@@ -65,6 +73,6 @@ def _has_too_much(reading: ServerReading) -> bool:
 def _why(reading: ServerReading) -> str:
     stays = format_size(min(reading.unevictable_bytes, reading.counted_bytes))
     return (
-        f"it uses {format_size(reading.counted_bytes)} of {format_size(reading.maxmemory_bytes)}, "
-        f"and {stays} of that are nothing that it could evict (clients' buffers, scripts, tables)"
+        f"it used {format_size(reading.counted_bytes)} of {format_size(reading.maxmemory_bytes)}, "
+        f"and {stays} of that were nothing that it could evict (clients' buffers, scripts, tables)"
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import redis
 
-from sidecar.control.refusal_watch import OVER_SECONDS, RefusalWatch
+from sidecar.control.refusal_watch import LASTS_SECONDS, OVER_SECONDS, RefusalWatch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_server import LocalServer
@@ -19,32 +19,37 @@ def _read(server: LocalServer) -> ServerReading:
     return ServerReading.parse(server.client.info("everything"), {}, 1.0)
 
 
-def test_a_server_without_memory_for_a_write_is_told_until_it_takes_them_again(
+def _refuse(server: LocalServer, writes: int) -> ServerReading:
+    for _ in range(writes):
+        with suppress(redis.exceptions.OutOfMemoryError):
+            server.client.hset("more", "field", "text")
+    return _read(server)
+
+
+def test_a_server_without_memory_for_writes_is_told_once_that_lasts(
     start_server: StartServer,
 ) -> None:
     server = start_server("8mb", **{"maxmemory-policy": "volatile-lru"})
     watch = RefusalWatch()
-    assert list(watch.look(1.0, {"a": _read(server)})) == []
+    assert list(watch.look(0.0, {"a": _read(server)})) == []
     server.client.set("kept", b"x" * 2 * MB)
     server.client.config_set("maxmemory", 2 * MB)
-    for _ in range(3):
-        with suppress(redis.exceptions.OutOfMemoryError):
-            server.client.set("more", b"x")
-    ((name, words),) = watch.look(2.0, {"a": _read(server)})
-    assert name == "a"
-    assert words.startswith("a refuses writes: it uses ")
-    assert " of 2 MiB, and " in words
-    (problem,) = watch.problems(2.0 + OVER_SECONDS)
+    assert list(watch.look(1.0, {"a": _refuse(server, 3)})) == []
+    (problem,) = watch.problems(1.0 + OVER_SECONDS)
     assert problem.startswith("a refused 3 writes since ")
-    assert list(watch.problems(2.1 + OVER_SECONDS)) == []
-    # What goes on is the same event, and after a while without it is another one.
-    with suppress(redis.exceptions.OutOfMemoryError):
-        server.client.incr("more")
-    assert list(watch.look(3.0, {"a": _read(server)})) == []
-    assert next(watch.problems(3.0)).startswith("a refused 4 writes since ")
-    with suppress(redis.exceptions.OutOfMemoryError):
-        server.client.hset("more", "field", "text")
-    assert len(list(watch.look(4.0 + OVER_SECONDS, {"a": _read(server)}))) == 1
+    assert ": it used " in problem
+    assert " of 2 MiB, and " in problem
+    assert list(watch.problems(1.1 + OVER_SECONDS)) == []
+    assert list(watch.look(0.9 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
+    ((name, words),) = watch.look(1.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})
+    assert (name, words[:24]) == ("a", "a refuses writes: it use")
+    assert list(watch.look(2.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
+    assert next(watch.problems(2.0 + LASTS_SECONDS)).startswith("a refused 6 writes since ")
+    # After a while without any it is another event.
+    later = 3.0 + LASTS_SECONDS + OVER_SECONDS
+    assert list(watch.look(later, {"a": _refuse(server, 1)})) == []
+    assert next(watch.problems(later)).startswith("a refused a write since ")
+    assert len(list(watch.look(later + LASTS_SECONDS, {"a": _refuse(server, 1)}))) == 1
 
 
 def test_what_has_another_reason_and_another_process_are_not_told(
