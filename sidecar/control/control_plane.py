@@ -18,9 +18,8 @@ from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
-from sidecar.control.refusal_watch import RefusalWatch
 from sidecar.control.series import Series
-from sidecar.control.server_events import ServerEvents
+from sidecar.control.server_watches import ServerWatches
 from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
@@ -48,7 +47,7 @@ class ControlPlane:
     """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
 
     Attributes:
-        plans, orders, verification, history, series, cgroups, refusals: its parts.
+        plans, orders, verification, history, series, cgroups, watches: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
         gain: what those have saved that were; ``None``: SPREDS has kept no sizes so far.
@@ -94,7 +93,7 @@ class ControlPlane:
         self.gain = store.now.gain
         self._yardstick = Yardstick()
         self.cgroups = CgroupWatch()
-        self._server_events, self.refusals = ServerEvents(store.now.run_ids), RefusalWatch()
+        self.watches = ServerWatches(store.now.run_ids)
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -168,13 +167,12 @@ class ControlPlane:
             if self.trouble is not None and time.monotonic() >= self._next_try_at:
                 self._take_over()
             readings = self._actuator.readings
-            for name, words in self._server_events.look(
+            for name, words, needs in self.watches.look(
                 now_seconds, readings, self._actuator.errors()
             ):
                 self.history.add("server", words, server=name)
-            for name, words in self.refusals.look(now_seconds, readings):
-                self.history.add("server", words, server=name)
-                self.verification.refused_writes(name)
+                if needs:
+                    self.verification.refused_writes(name)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 

@@ -25,8 +25,9 @@ class _Refused:
 
 
 class RefusalWatch:
-    """Of one sidecar. A refusal counts where the server had more than its limit just then, before
-    it or after: others, as for a missing right, are no matter of memory. Times are Unix time."""
+    """Of one sidecar. A refusal counts where the server had more than its limit and nothing left to
+    evict, before it or after: others, as for a missing password, are no matter of memory. Times are
+    Unix time."""
 
     def __init__(self) -> None:
         self._before: dict[str, ServerReading] = {}
@@ -43,9 +44,9 @@ class RefusalWatch:
                 self._refused.pop(name, None)
                 continue
             writes = reading.refused_writes - before.refused_writes
-            if writes <= 0 or not (_has_too_much(before) or _has_too_much(reading)):
+            had = next(filter(_has_no_room, (reading, before)), None)
+            if writes <= 0 or had is None:
                 continue
-            had = max(before, reading, key=lambda one: one.counted_bytes - one.maxmemory_bytes)
             known = self._refused.get(name)
             if known is None or now_seconds - known.last_seconds > OVER_SECONDS:
                 self._refused[name] = _Refused(now_seconds, now_seconds, writes, had)
@@ -66,8 +67,10 @@ class RefusalWatch:
                 )
 
 
-def _has_too_much(reading: ServerReading) -> bool:
-    return reading.counted_bytes > reading.maxmemory_bytes > 0
+def _has_no_room(reading: ServerReading) -> bool:
+    evictable = {"noeviction": 0, "allkeys": reading.keys, "volatile": reading.keys_with_ttl}
+    left = evictable.get(reading.maxmemory_policy.partition("-")[0], 0)
+    return reading.counted_bytes > reading.maxmemory_bytes > 0 and not left
 
 
 def _why(reading: ServerReading) -> str:

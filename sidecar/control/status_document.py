@@ -57,7 +57,9 @@ def status_document(
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     process_ids = {name: one.process_id for name, one in actuator.readings.items()}
     found += [*_of_servers(actuator), *plane.cgroups.problems(config, process_ids)]
-    late, refusing = standstill(cycle, actuator), [*plane.refusals.problems(time.time())]
+    late, watches, now = standstill(cycle, actuator), plane.watches, time.time()
+    refusing = [*watches.refusals.problems(now)]
+    found += watches.buffers.problems(now)
     return {
         "kind": KIND,
         "version": VERSION,

@@ -18,7 +18,7 @@ def with_remembered_work(
     It is forgotten where the server has evicted keys, or the operator calls it a cache.
     """
     known = store.now.taking_commands.get(config.name, ())
-    taking = () if config.cache or reading.has_evicted else reading.taking_commands or known
+    taking = () if config.cache or reading.evicted_keys else reading.taking_commands or known
     if taking != known:
         with store.update() as state:
             others = {name: w for name, w in state.taking_commands.items() if name != config.name}

@@ -89,7 +89,7 @@ class ServerReading:
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from it, if it has never evicted a key and
             nobody has said that it is a cache.
-        has_evicted, refused_writes: a key, and such as make it larger, since its counters began.
+        evicted_keys, refused_writes: since its counters began; of writes such as make it larger.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
@@ -122,7 +122,7 @@ class ServerReading:
     copied_bytes: int = 0
     unyielding_bytes: int = 0
     taking_commands: tuple[str, ...] = ()
-    has_evicted: bool = False
+    evicted_keys: int = 0
     refused_writes: int = 0
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()

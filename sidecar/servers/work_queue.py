@@ -17,12 +17,12 @@ _TAKING = (
 
 
 def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
-    """By which commands of ``INFO commandstats`` clients took work from the server, whether it has
-    evicted keys, and how many writes it refused, by their names in a reading.
+    """By which commands of ``INFO commandstats`` clients took work from the server, how many
+    keys it has evicted, and writes refused, by their names in a reading.
 
     None took it from one that has evicted: then nobody relies on what it holds.
     """
-    has_evicted = bool(Figures(info, odd).get("evicted_keys"))
+    evicted_keys = Figures(info, odd).get("evicted_keys")
     stats = {name: info.get(f"cmdstat_{name}") for name in _TAKING}
     taking = (
         name
@@ -30,7 +30,7 @@ def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
         if isinstance(said, Mapping) and Figures(said, odd).get("calls")
     )
     return {
-        "taking_commands": () if has_evicted else tuple(taking),
-        "has_evicted": has_evicted,
+        "taking_commands": () if evicted_keys else tuple(taking),
+        "evicted_keys": evicted_keys,
         "refused_writes": refused_writes(info, odd),
     }

@@ -1,0 +1,87 @@
+"""Keys that servers evict for what clients' buffers take for a moment, by their own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sidecar.base.time_of_day import time_of_day
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.units import format_size
+
+# A server that evicts less of its size between two looks does so for its own keys.
+LEAST_SHARE = 0.05
+# What happened longer ago is told no more, and the next one is another event.
+OVER_SECONDS = 3600.0
+
+
+@dataclass
+class _Bursts:
+    since_seconds: float
+    last_seconds: float
+    times: int = 0
+    keys: int = 0
+    most_bytes: float = 0.0
+
+
+class BufferWatch:
+    """Of one sidecar. A burst: between two looks keys were evicted, and memory beside keys has
+    grown by as much, or the server is no longer full: what took the memory has let go. Unix time.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[str, ServerReading] = {}
+        self._bursts: dict[str, _Bursts] = {}
+
+    def look(
+        self, now_seconds: float, readings: Mapping[str, ServerReading]
+    ) -> Iterator[tuple[str, str]]:
+        """Count; yield each server whose first burst in an hour this is, with words for people."""
+        for name, reading in readings.items():
+            before = self._before.get(name)
+            self._before[name] = reading
+            if before is None or (taken := _taken_bytes(before, reading)) is None:
+                continue
+            known = self._bursts.get(name)
+            is_new = known is None or now_seconds - known.last_seconds > OVER_SECONDS
+            if known is None or is_new:
+                known = self._bursts[name] = _Bursts(now_seconds, now_seconds)
+            known.last_seconds = now_seconds
+            known.times += 1
+            known.keys += reading.evicted_keys - before.evicted_keys
+            known.most_bytes = max(known.most_bytes, taken)
+            if is_new:
+                yield name, f"{name}: {_words(known)}"
+
+    def problems(self, now_seconds: float) -> Iterator[str]:
+        """For people, of those that had some within ``OVER_SECONDS``."""
+        for name, one in self._bursts.items():
+            if now_seconds - one.last_seconds <= OVER_SECONDS:
+                yield (
+                    f"{name}: {_words(one)}: bound what clients may hold (maxmemory-clients, "
+                    "client-output-buffer-limit)"
+                )
+
+
+def _taken_bytes(before: ServerReading, reading: ServerReading) -> float | None:
+    """By something that is no key, so that keys were evicted; ``None``: nothing, or hardly any."""
+    evicted, size_bytes = reading.evicted_keys - before.evicted_keys, reading.maxmemory_bytes
+    if reading.run_id != before.run_id or not before.maxmemory_bytes == size_bytes > 0:
+        return None
+    keys_bytes = max(0, before.counted_bytes - before.baseline_bytes)
+    evicted_bytes = evicted * keys_bytes / max(1, before.keys)
+    if evicted_bytes < LEAST_SHARE * size_bytes:
+        return None
+    grown_bytes = reading.baseline_bytes - before.baseline_bytes
+    free_bytes = size_bytes - reading.counted_bytes
+    taken_bytes = float(max(grown_bytes, free_bytes))
+    return taken_bytes if taken_bytes >= evicted_bytes / 2 else None
+
+
+def _words(bursts: _Bursts) -> str:
+    times = "" if bursts.times == 1 else f", {bursts.times} times"
+    return (
+        f"something that is no key, as buffers of clients, took some "
+        f"{format_size(round(bursts.most_bytes))} for a moment{times} since "
+        f"{time_of_day(bursts.since_seconds)}, and {bursts.keys:,} keys were evicted for it"
+    )

@@ -1,0 +1,34 @@
+"""What is seen of servers from second to second, for the history and for ``status``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sidecar.control.buffer_watch import BufferWatch
+from sidecar.control.refusal_watch import RefusalWatch
+from sidecar.control.server_events import ServerEvents
+from sidecar.servers.server_reading import ServerReading
+
+
+class ServerWatches:
+    """Of one sidecar. ``run_ids``: of the processes that the last one saw.
+
+    Attributes:
+        refusals, buffers: its parts.
+    """
+
+    def __init__(self, run_ids: Mapping[str, str]) -> None:
+        self._events = ServerEvents(run_ids)
+        self.refusals, self.buffers = RefusalWatch(), BufferWatch()
+
+    def look(
+        self, now_seconds: float, readings: Mapping[str, ServerReading], errors: Mapping[str, str]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """Yield a server, what happened to it, and whether it needs what a plan took from it.
+        ``errors``: why servers do not answer."""
+        for name, words in self._events.look(now_seconds, readings, errors):
+            yield name, words, False
+        for name, words in self.buffers.look(now_seconds, readings):
+            yield name, words, False
+        for name, words in self.refusals.look(now_seconds, readings):
+            yield name, words, True
