@@ -96,8 +96,11 @@ class Enforcement:
         else:
             self._engage(sizes_bytes, purpose, asked)
 
-    def back_to(self, sizes_bytes: Mapping[str, int], purpose: str) -> dict[str, int]:
-        """Have these sizes at once, or as near to them as budget and bounds allow; which they are.
+    def back_to(
+        self, sizes_bytes: Mapping[str, int], purpose: str, *, at_once: bool = True
+    ) -> dict[str, int]:
+        """Have these sizes, or as near to them as budget and bounds allow; which they are. Not
+        ``at_once``: as memory is filled, also by those who are on their way.
 
         Raises:
             DocumentError: as ``initial_sizes``.
@@ -115,8 +118,11 @@ class Enforcement:
         least = self._actuator.least_bytes()
         sizes = fitted(least)
         room = RoomMade.for_needs(fitted({}), sizes, least)
-        before = self.sizes_in_force()
-        self._actuator.engage(sizes, sizes, purpose)
+        before = self.sizes_in_force() if at_once else dict(self._store.now.targets_bytes)
+        if at_once:
+            self._actuator.engage(sizes, sizes, purpose)
+        else:
+            self._actuator.set_targets(sizes, purpose)
         with self._store.update() as state:
             state.make_room(room or state.room)
         self._tell_changes(before, sizes, purpose)

@@ -88,12 +88,18 @@ class PlanOutcome:
             for server in plan.servers
         ]
 
-    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
-        """Count what the servers say, again and again."""
+    def look(self, readings: Mapping[str, ServerReading | None], *, counts: bool = True) -> None:
+        """Count what the servers say, again and again; not what they say until now, where it does
+        not count."""
         for server in self._servers:
             reading = readings.get(server.name)
             if reading is not None:
-                server.look(reading)
+                server.look(reading, counts=counts)
+
+    def leave_out(self, name: str) -> bool:
+        """Judge the rest without this server; whether there is one left that was changed."""
+        self._servers = [server for server in self._servers if server.name != name]
+        return bool(self.changed)
 
     @property
     def restarted(self) -> list[str]:

@@ -14,6 +14,7 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.servers.budget_keeper import UNUSED
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
@@ -25,6 +26,17 @@ log = logging.getLogger(__name__)
 
 # Doubled with each plan in a row that failed, from one cycle on.
 _MOST_DOUBLINGS = 5
+# Of its size, as room for others, that hardly changes what a server misses.
+_ROOM_RATIO = 0.05
+
+
+# How a reason begins to change sizes for room, which passes; what comes meanwhile does not count.
+_FOR_ROOM = ("room ", "less room ")
+
+
+def is_disturbance(why: str) -> bool:
+    """Whether what comes of a plan cannot be told from what comes of another change of sizes."""
+    return why != UNUSED and not why.startswith(_FOR_ROOM)
 
 
 class PlanVerification:
@@ -87,7 +99,7 @@ class PlanVerification:
         is taken back at once."""
         if self._outcome is None:
             return
-        self._outcome.look(readings)
+        self._outcome.look(readings, counts=not self._is_beside_room())
         if restarted := self._outcome.restarted:
             self.disturbed(f"{', '.join(restarted)} restarted")
             return
@@ -99,6 +111,18 @@ class PlanVerification:
             if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
                 why = f"no eviction frees some {format_size(least_bytes)} of it"
                 self._stop(name, cycle, why, waits=False)
+
+    def _is_beside_room(self) -> bool:
+        """Whether servers of the plan have other sizes for now, or come back from them: what they
+        miss by that is no fault of the plan, and no reason to look away for good."""
+        room = self._store.now.room
+        if room is None or self._outcome is None:
+            return False
+        return room.is_returned or any(
+            abs(room.made_bytes[name] - room.before_bytes[name])
+            > _ROOM_RATIO * room.before_bytes[name]
+            for name in self._outcome.changed & room.made_bytes.keys() & room.before_bytes.keys()
+        )
 
     def refused_writes(self, name: str) -> None:
         """A server refuses writes for want of memory: the part that a plan took is taken back."""
@@ -178,16 +202,17 @@ class PlanVerification:
             name, self._before_bytes, self._store.now.targets_bytes, self._enforcement.budget_bytes
         )
         try:
-            sizes = self._enforcement.back_to(
-                sizes, f"the part of {name} in plan {cycle} is taken back"
-            )
+            purpose = f"the part of {name} in plan {cycle} is taken back"
+            # The others are perhaps still on their way, and lose nothing at once for this one.
+            sizes = self._enforcement.back_to(sizes, purpose, at_once=False)
         except ValueError as error:
             return f"the part of {name} cannot be taken back: {error}", False
         return f"{name} alone goes back, to {format_size(sizes[name])}", True
 
     def _stop(self, name: str, cycle: int, why: str, *, waits: bool) -> None:
-        """Take back the part of one server, before the plan is judged."""
-        self._outcome = None
+        """Take back the part of one server, before the plan is judged for the others."""
+        if self._outcome is not None and not self._outcome.leave_out(name):
+            self._outcome = None
         done, is_back = self._one_back(name, cycle)
         words = f"plan {cycle} is stopped for {name}: {why}; {done}"
         if waits:

@@ -79,11 +79,13 @@ class ServerOutcome:
     def miss_ratio(self) -> float:
         return self.misses / self.reads if self.reads else 0.0
 
-    def look(self, reading: ServerReading) -> None:
+    def look(self, reading: ServerReading, *, counts: bool = True) -> None:
         last, self._last = self._last, reading
         self.is_restarted |= last is not None and last.run_id != reading.run_id
         if last is None or last.run_id != reading.run_id:
             self._first = reading
+            return
+        if not counts:
             return
         hits = reading.keyspace_hits - last.keyspace_hits
         misses = reading.keyspace_misses - last.keyspace_misses

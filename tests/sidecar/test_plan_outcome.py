@@ -18,6 +18,7 @@ from sidecar.control.plan_verification import PlanVerification, sizes_with_one_b
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -374,7 +375,7 @@ def test_a_server_that_misses_more_than_any_curve_of_it_says_gets_its_memory_bac
     verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
     back: list[dict[str, int]] = []
     verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
-        budget_bytes=20 * MB, back_to=lambda sizes, why: back.append(sizes) or sizes
+        budget_bytes=20 * MB, back_to=lambda sizes, why, at_once: back.append(sizes) or sizes
     )
     after(made, missed, None)
     counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, says)}
@@ -391,17 +392,26 @@ def test_a_server_that_misses_more_than_any_curve_of_it_says_gets_its_memory_bac
         assert "; b alone goes back, to 10 MiB; it waits until " in entry["words"]
 
 
+def test_the_rest_of_a_plan_is_judged_without_who_was_stopped() -> None:
+    made = promise(predicted=0.2)
+    after(made, 0.8, FLAT)
+    assert made.check().at_fault == "b"
+    assert made.leave_out("b")
+    assert made.changed == {"a"}
+    assert made.check().observed_seconds == pytest.approx(CACHE + 0.1 * 0.1)
+    assert not made.leave_out("a")
+
+
 def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
     made = promise(predicted=0.2)
     verification, history = verification_of(made)
     verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
     back: list[dict[str, int]] = []
     verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
-        budget_bytes=20 * MB, back_to=lambda sizes, why: back.append(sizes) or sizes
+        budget_bytes=20 * MB, back_to=lambda sizes, why, at_once: back.append(sizes) or sizes
     )
     verification.refused_writes("a")  # which has grown
     assert back == []
-    verification.refused_writes("b")
     verification.refused_writes("b")
     assert back == [{"a": 10 * MB, "b": 10 * MB}]
     (entry,) = history.tail(9)
@@ -427,6 +437,39 @@ def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_th
     assert not refuted(10 * MB)
     # Look-ups such as EXISTS are counted by the server alone.
     assert not refuted(4 * MB, share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("gave_mb", "is_returned", "verdict"),
+    [(1.0, False, "not_checked"), (0.1, False, "rolled_back"), (0.0, True, "not_checked")],
+)
+def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
+    gave_mb: float, is_returned: bool, verdict: str
+) -> None:
+    """By needs that come and go, a client of one cache kept all plans from being judged."""
+    made = promise(predicted=0.2)
+    verification, _ = verification_of(made)
+    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
+    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
+        budget_bytes=20 * MB, back_to=lambda sizes, why, **_: sizes
+    )
+    before = {"a": 16 * MB, "b": 4 * MB}
+    made_bytes = before if is_returned else {**before, "b": round((4 - gave_mb) * MB)}
+
+    def beside_room(room: RoomMade | None, hits: int, misses: int) -> None:
+        with verification._store.update() as state:
+            state.make_room(room)
+        sizes = {"a": 16 * MB, "b": 4 * MB}
+        verification.look({n: reading(n, hits, misses, s, s) for n, s in sizes.items()})
+
+    beside_room(None, 0, 0)
+    beside_room(RoomMade(before, made_bytes, {}, {"a": MB}), 0, 10_000)
+    beside_room(None, 0, 10_000)
+    counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, FLAT)}
+    made.step(counts, 10.0)
+    verification.conclude()
+    assert verification.last is not None
+    assert verification.last.verdict == verdict
 
 
 def test_who_had_more_than_there_is_takes_nothing_from_those_who_got_nothing() -> None:

@@ -187,9 +187,11 @@ def test_one_whose_counters_lie_goes_back_alone(
         lies = {"s2": AllHits()} if liar.misses and not liar.after else {}
         step(verification, {**counts, **lies}, seconds)
 
-    def note(enforcement: Enforcement, wanted: Mapping[str, int], purpose: str) -> dict[str, int]:
+    def note(
+        enforcement: Enforcement, wanted: Mapping[str, int], purpose: str, *, at_once: bool
+    ) -> dict[str, int]:
         liar.now = dict(enforcement._store.now.targets_bytes)
-        liar.after = back_to(enforcement, wanted, purpose)
+        liar.after = back_to(enforcement, wanted, purpose, at_once=at_once)
         return liar.after
 
     monkeypatch.setattr(PlanVerification, "look", lie)
