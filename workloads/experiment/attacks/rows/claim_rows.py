@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import secrets
 import socket
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, suppress
+
+import redis
 
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+from workloads.in_background import in_background
 
 ROWS = Rows()
 
@@ -111,3 +116,36 @@ def _size_of_one_that_evicts_nothing() -> None:
             target.end()
             target.start()
             must(target.status()["sets_sizes"], "after a restart no sizes are kept")
+
+
+@ROWS.add(
+    "claims: writes without the right to them",
+    "whoever may not write writes all the time to a full server, which counts each refusal: it is "
+    "not told that this server has no memory for writes, and no plan is taken back for it",
+)
+def _writes_without_the_right_to_them() -> None:
+    with Target(NAMES) as target:
+        owner = target.servers["pages"].client
+        pipe = owner.pipeline(transaction=False)
+        for number in range(20_000):
+            pipe.set(f"key:{number}", b"x" * 1000)
+        pipe.execute()
+        owner.acl_setuser("guest", enabled=True, nopass=True, commands=["+ping"])
+        must(target.evicted() > 0, "the server is not full")
+
+        def write(stop: threading.Event) -> None:
+            guest = target.client("pages", username="guest", password=secrets.token_hex())
+            owners = target.client("pages")
+            while not stop.is_set():
+                owners.set(f"key:{secrets.randbelow(40_000)}", b"x" * 1000)
+                with suppress(redis.exceptions.NoPermissionError):
+                    guest.set("key", "text")
+
+        with in_background(write):
+            made = target.cycle()
+            while target.cycle() < made + 4:
+                problems = " ".join(target.status()["problems"])
+                must("refused" not in problems, f"status says {problems!r}")
+        refused = owner.info("commandstats")["cmdstat_set"]["rejected_calls"]
+        must(refused > 100, f"only {refused} writes were refused")
+        must("refuses writes" not in target.log_text(), "a plan was taken back for that")
