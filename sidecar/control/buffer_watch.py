@@ -27,16 +27,21 @@ class _Bursts:
 class BufferWatch:
     """Of one sidecar. A burst: between two looks keys were evicted, and memory beside keys has
     grown by as much, or the server is no longer full: what took the memory has let go. Unix time.
+
+    Attributes:
+        just_now: the servers that had one before the last look.
     """
 
     def __init__(self) -> None:
         self._before: dict[str, ServerReading] = {}
         self._bursts: dict[str, _Bursts] = {}
+        self.just_now: set[str] = set()
 
     def look(
         self, now_seconds: float, readings: Mapping[str, ServerReading]
     ) -> Iterator[tuple[str, str]]:
         """Count; yield each server whose first burst in an hour this is, with words for people."""
+        self.just_now = set()
         for name, reading in readings.items():
             before = self._before.get(name)
             self._before[name] = reading
@@ -46,6 +51,7 @@ class BufferWatch:
             is_new = known is None or now_seconds - known.last_seconds > OVER_SECONDS
             if known is None or is_new:
                 known = self._bursts[name] = _Bursts(now_seconds, now_seconds)
+            self.just_now.add(name)
             known.last_seconds = now_seconds
             known.times += 1
             known.keys += reading.evicted_keys - before.evicted_keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -111,6 +111,12 @@ class PlanVerification:
             if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
                 why = f"no eviction frees some {format_size(least_bytes)} of it"
                 self._stop(name, cycle, why, waits=False)
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """What these miss comes of something else: the plan is judged by the others."""
+        for name in names:
+            if self._outcome is not None and not self._outcome.leave_out(name):
+                self.disturbed(f"memory of {name} went to what is no key")
 
     def _is_beside_room(self) -> bool:
         """Whether servers of the plan have other sizes for now, or come back from them: what they

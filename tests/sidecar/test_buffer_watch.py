@@ -49,8 +49,10 @@ def test_bursts_are_told_once_an_hour_and_counted(start_server: StartServer) -> 
     assert name == "a"
     assert words.startswith("a: something that is no key, as buffers of clients, took some ")
     assert words.endswith(" keys were evicted for it")
+    assert watch.just_now == {"a"}
     _fill(server)
     assert list(watch.look(4.0, {"a": _read(server)})) == []
+    assert watch.just_now == set()
     _burst(server)
     assert list(watch.look(5.0, {"a": _read(server)})) == []
     (problem,) = watch.problems(5.0 + OVER_SECONDS)

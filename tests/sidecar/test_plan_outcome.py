@@ -402,6 +402,20 @@ def test_the_rest_of_a_plan_is_judged_without_who_was_stopped() -> None:
     assert not made.leave_out("a")
 
 
+def test_who_lost_keys_to_buffers_is_no_part_of_the_judgement() -> None:
+    made = promise(predicted=0.2)
+    verification, history = verification_of(made)
+    verification.leave_out({"b"})
+    after(made, 0.8, FLAT)
+    assert made.check().verdict != "failed"
+    verification.leave_out({"a"})
+    assert verification._outcome is None
+    (entry,) = history.tail(9)
+    assert entry["words"] == (
+        "plan 7 is not judged, as meanwhile memory of a went to what is no key"
+    )
+
+
 def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
     made = promise(predicted=0.2)
     verification, history = verification_of(made)
