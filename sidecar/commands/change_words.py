@@ -27,7 +27,7 @@ def last_change(
     has = size_or(server["maxmemory_bytes"], "an unknown size")
     text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
     if server["maxmemory_bytes"] == change["to_bytes"]:
-        text = f"It has had this size since {at}, when it went {way}"
+        text = f"It was given this size at {at}, when it went {way} as memory was handed over"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
     found = [f"{text}: {words}."]
@@ -69,6 +69,11 @@ def _others(entry: Mapping[str, Any], name: str) -> str:
     )
 
 
+def _is_apply(entry: Mapping[str, Any]) -> bool:
+    ordered = entry.get("order")
+    return isinstance(ordered, dict) and str(ordered.get("what")).startswith("apply")
+
+
 def in_the_last_day(
     name: str, history: Iterable[Mapping[str, Any]], now_seconds: float
 ) -> list[str]:
@@ -82,9 +87,11 @@ def in_the_last_day(
         at = time_of_day(entry["at_seconds"])
         if entry["kind"] in ("server", "hand") and entry.get("server") == name:
             found.append(f"{at}: {entry['words']}")
-        elif entry["kind"] == "rollback" and entry.get("at_fault") in (None, name):
-            plan = f"plan {entry['cycle']} was" if "cycle" in entry else "sizes were"
-            found.append(f"{at}: {plan} taken back")
+        elif entry["kind"] == "rollback" and "cycle" in entry:
+            if entry.get("at_fault") in (None, name):
+                found.append(f"{at}: plan {entry['cycle']} was taken back")
+        elif _is_apply(entry):
+            continue  # the plan stands by itself
         elif before is not None and after is not None and before != after:
             plan = f"plan {entry['cycle']}" if entry["kind"] == "plan" else ""
             why = plan or str(entry["words"]).partition(":")[0]

@@ -18,6 +18,7 @@ from sidecar.commands.status_words import (
     with_the_plan,
 )
 from sidecar.config.node import ServerConfig
+from sidecar.control.size_reason import of_which_change
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import BACKEND_NOTE, reason_words, without_backend
 
@@ -67,7 +68,7 @@ def server_sentences(
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]} if plan else {}
     by_plan = _is_by_last_plan(server, plan)
-    why = _why(planned.get(config.name), plan, dict(told), server["keep_reason"], by_plan=by_plan)
+    why = _why(planned.get(config.name), plan, dict(told), server, by_plan=by_plan)
     change = last_change(server, told, history)
     return [
         *_size_now(server, told),
@@ -121,7 +122,7 @@ def _why(
     planned: Mapping[str, Any] | None,
     plan: Mapping[str, Any] | None,
     told: dict[str, Any],
-    keep_reason: str | None,
+    server: Mapping[str, Any],
     *,
     by_plan: bool,
 ) -> list[str]:
@@ -129,8 +130,12 @@ def _why(
         return [f"No plan says yet which size is best: {plan_in_short(told)}."]
     whole = f"The plan as a whole: {plan_in_short(told)}."
     why = without_backend(reason_words(planned["reason"]))
-    if why in (reason_words(plan["reason"]), reason_words(keep_reason or "")):
+    if why in (reason_words(plan["reason"]), reason_words(server["keep_reason"] or "")):
         return [whole]
+    # A plan counts from the one before it, which perhaps was never reached.
+    has, wanted = server["maxmemory_bytes"], planned["maxmemory_bytes"]
+    if has not in (None, planned["maxmemory_before_bytes"]):
+        why = without_backend(reason_words(of_which_change(planned["reason"], has, wanted)))
     return [f"{'Why' if by_plan else 'The last plan says of it'}: {why}.", whole]
 
 

@@ -20,7 +20,13 @@ from solver_lambda.documents.words import reason_words, without_backend
 
 _LIMIT, _MOST_LIMIT = 50, 10_000
 # As the page names them.
-_KINDS = {"check": "outcome", "yardstick": "what counts", "budget": "room", "gap": "not written"}
+_KINDS = {
+    "check": "outcome",
+    "yardstick": "what counts",
+    "budget": "room",
+    "gap": "not written",
+    "hand": "by hand",
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -107,7 +113,11 @@ def _concerns(entry: dict[str, Any], name: str) -> bool:
     if entry.get("sizes_bytes"):
         return before != after
     # An outcome or an order is of the whole node; what names another server is not of this one.
-    return entry["kind"] != "plan" and entry.get("server") in (None, name)
+    if entry["kind"] == "plan":
+        return False
+    ordered = entry.get("order")
+    of = ordered.get("server") if isinstance(ordered, dict) else entry.get("server")
+    return (of or entry.get("at_fault")) in (None, name)
 
 
 def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
@@ -137,16 +147,20 @@ def _kept_words(plans: list[dict[str, Any]]) -> str:
 
 
 def _words(entry: dict[str, Any]) -> str:
-    by = f" (by {entry['by']})" if entry.get("by") else ""
+    # What the sidecar did by itself, or only tells of, has no giver.
+    by = f" (by {entry['by']})" if entry.get("by") not in (None, "", "spreds") else ""
     times = ""
     if entry.get("times", 1) > 1 and "last_at_seconds" in entry:
         times = f" ({entry['times']} times, the last at {time_of_day(entry['last_at_seconds'])})"
     kind = _KINDS.get(entry["kind"], entry["kind"])
-    words = f"{kind}{by}: {entry.get('words', '')}{times}"
+    said = str(entry.get("words", "")).replace("apply_from_now_on", "apply --from-now-on", 1)
+    words = f"{kind}{by}: {said}{times}"
     return f"{time_of_day(entry['at_seconds'])}  {words}"
 
 
 def _details(entry: dict[str, Any]) -> Iterator[str]:
+    if entry.get("order"):
+        return  # its words have them
     before, after = entry.get("sizes_before_bytes") or {}, entry.get("sizes_bytes") or {}
     reasons = entry.get("reasons") or {}
     for name, size in after.items():

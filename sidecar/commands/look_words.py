@@ -235,7 +235,7 @@ def notes(answer: Answer) -> list[str]:
     counted_seconds = max((one.seconds for one in answer.seen), default=answer.seconds)
     if counted_seconds < _COUNTED_SHARE * answer.seconds:
         found.append(
-            f"Hits and misses are those of the last {format_duration(round(counted_seconds))}; "
+            f"Hits and misses are those of the last {counted_seconds:.0f} s; "
             "before that the keys were learnt."
         )
     found.append(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sidecar.commands.arguments import add_command, typed
+from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, client_of
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.order import LONGEST_PAUSE_SECONDS, Order
@@ -111,7 +112,10 @@ def execute(options: argparse.Namespace) -> int:
         done = client_despite(options.config, error).order(_order(options, None))
     else:
         done = client_of(config).order(replace(_order(options, config), node=config.node))
-    print(json.dumps({"done": done}) if options.json else done)
+    if options.json:
+        print(json.dumps({"done": done}))
+    else:
+        print_wrapped(done)
     return 0
 
 

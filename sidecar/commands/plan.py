@@ -72,6 +72,7 @@ def execute(options: argparse.Namespace) -> int:
     guesses: list[str] = []
     apart: list[str | None] = []
     under_way: list[str] = []
+    reads: dict[str, float | None] = {}
     if options.document:
         try:
             with options.document.open("rb") as file:
@@ -88,12 +89,13 @@ def execute(options: argparse.Namespace) -> int:
         unknown = [server["name"] for server in told["servers"] if server["curve"] is None]
         guesses = guessed(told)
         under_way = on_their_way(told)
+        reads = {server["name"]: server["reads_per_second"] for server in told["servers"]}
         apart = [_errors(told), *_counts_from(told, plan)]
         apart += [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))
     else:
-        print_plan(plan, unknown, guesses, under_way)
+        print_plan(plan, unknown, guesses, under_way, reads)
         for words in filter(None, apart):
             print_wrapped(words)
         if is_recommended(plan):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
@@ -27,13 +27,6 @@ _COLUMNS = (
     "access time now",
     "then",
 )
-
-_METHODS = {
-    "certified": "by the certified search",
-    "hill_climbing": "by hill climbing",
-    "dirichlet": "by drawing splits at random",
-    "none": "by no search",
-}
 
 
 def plan_in_short(told: dict[str, Any]) -> str:
@@ -132,6 +125,8 @@ def guessed(told: dict[str, Any]) -> list[str]:
 
 def gain_words(plan: dict[str, Any], guessed: Collection[str] = ()) -> str:
     """What it promises, if of no server too little is known for that."""
+    if guessed and plan["decision"] == "keep":
+        return "it moves nothing"
     if guessed:
         return f"what it gains is a guess: too little is known of {', '.join(guessed)} so far"
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
@@ -149,9 +144,11 @@ def print_plan(
     unknown: Collection[str] = (),
     guessed: Collection[str] = (),
     under_way: Collection[str] = (),
+    reads_per_second: Mapping[str, float | None] | None = None,
 ) -> None:
     """As its document has it, or a status document's ``last_plan``. ``unknown``: servers of which
-    no curve is known; ``guessed``: for now; ``under_way``: that do not have their sizes yet."""
+    no curve is known; ``guessed``: for now; ``under_way``: that do not have their sizes yet;
+    ``reads_per_second``: of each, if that is known."""
     print(f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}")
     done = decision_words(plan)
     if under_way and plan["decision"] == "apply" and is_in_force(plan):
@@ -159,15 +156,16 @@ def print_plan(
     print_wrapped(f"{done}: {reason_words(plan['reason'])}", indent="  ")
     if (gain := gain_words(plan, guessed)) not in reason_words(plan["reason"]):
         print_wrapped(gain)
-    method = _METHODS.get(plan["method"], f"by {plan['method']}")
     known = plan.get("known_words")
-    print_wrapped(f"found {method}; {_gap_words(plan['optimality_gap'], bool(known))}", indent="  ")
+    print_wrapped(_gap_words(plan["optimality_gap"], bool(known)), indent="  ")
     if known:
         print_wrapped(known)
     print()
     print_table([_COLUMNS, *(_row(server, unknown) for server in plan["servers"])])
     planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
     print(f"total {format_size(planned)} of {format_size(plan['budget_bytes'])}")
+    if words := _misses_words(plan, unknown, reads_per_second or {}):
+        print_wrapped(words, indent="  ")
     print()
     for server in plan["servers"]:
         if server["reason"] != plan["reason"]:  # which stands above
@@ -175,6 +173,29 @@ def print_plan(
     if plan["what_if"] and not guessed:
         print()
         _print_what_if(plan["what_if"])
+
+
+def _misses_words(
+    plan: dict[str, Any], unknown: Collection[str], reads_per_second: Mapping[str, float | None]
+) -> str | None:
+    """Who misses more, and who less."""
+    now, then, changes = 0.0, 0.0, []
+    for server in plan["servers"]:
+        reads, ratios = (
+            reads_per_second.get(server["name"]),
+            (server["hit_ratio_before"], server["hit_ratio"]),
+        )
+        if not reads or None in ratios or server["name"] in unknown:
+            continue
+        before, after = ((1 - ratio) * reads for ratio in ratios)
+        now, then = now + before, then + after
+        if f"{before:,.0f}" != f"{after:,.0f}":
+            changes.append(f"{server['name']} {before:,.0f} -> {after:,.0f}")
+    if not changes:
+        return None
+    return (
+        f"misses a second, by the curves: {now:,.0f} now, {then:,.0f} then ({', '.join(changes)})"
+    )
 
 
 def _print_what_if(what_if: Sequence[dict[str, Any]]) -> None:
@@ -196,8 +217,8 @@ def _gap_words(gap: float, knows_little: bool) -> str:
     if gap >= 1:
         return "how far it is from the best sizes is not proven"
     by_more = "" if gap < _NO_GAP else f" by more than {gap:.2%}"
-    best = f"no sizes that its rules allow are better{by_more}"
-    return f"{'by what is known so far' if knows_little else 'proven by its planner'}: {best}"
+    best = f"no other division that its rules allow is better{by_more}"
+    return f"{'by what is known so far' if knows_little else 'proven'}: {best}"
 
 
 def _row(server: dict[str, Any], unknown: Collection[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from sidecar.commands.printing import (
 from sidecar.commands.state_words import state_words
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
+from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, time_words, without_backend
 
@@ -104,7 +105,7 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
         before = gain and gain.get("measured_before_seconds")
         was = f"; before SPREDS kept sizes it was {time_words(before)}" if before else ""
         if others := ", ".join(told.get("unmeasured") or ()):
-            was = f", without {others}, of which nothing was read in it{was}"
+            was = f", without {others} (not read in it, or the latency is not known){was}"
         yield f"mean access time, measured in the last window: {time_words(measured)}{was}"
     if told["last_check"]:
         yield f"last outcome: {told['last_check']['words']}"
@@ -115,11 +116,14 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
             "what moves, restarts and refused writes cost is not in it"
         )
     would = told["recommended_gain"]
-    if would and would["ratio"] is not None and any(map(is_to_change, told["servers"])):
+    # While memory moves, what is in force is nothing that anybody chose.
+    moves = any(is_on_its_way(server, told) for server in told["servers"])
+    may_say = any(map(is_to_change, told["servers"])) and not moves
+    if would and would["ratio"] is not None and may_say:
         yield (
             f"had the recommended sizes been in force for the last "
             f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
-            f"have been {_shorter(would['ratio'])}, without the cost of moving"
+            f"have been {_shorter(would['ratio'])}, against those in force and without moving"
         )
 
 
@@ -247,10 +251,15 @@ def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, A
 
 def settings_words(told: dict[str, Any]) -> str:
     """What its team set."""
-    weight = "" if told.get("weight") is None else f"weight {told['weight']:g}, "
+    values = told.get("team_settings") or {}
+    written = (
+        f"{setting.option} {setting.in_words(values[setting.name])}"
+        for setting in SERVER_SETTINGS
+        if setting.name in values
+    )
     return (
-        f"{weight}minimum {size_or(told.get('minimum_bytes'), 'none')}, by its team "
-        f"(signed {told['settings_by']}, version {told['settings_version']})"
+        f"{', '.join(written) or 'nothing'}: by its team (signed {told['settings_by']}, version "
+        f"{told['settings_version']})"
     )
 
 

@@ -24,7 +24,7 @@ from sidecar.storage.store import BucketStore, FolderStore, StoreError
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
-from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
+from solver_lambda.documents.units import parse_duration, parse_size
 
 _NO_PLACE = (
     "say where the settings lie: --config FILE, or --node NODE with --folder FOLDER, or --node "
@@ -193,17 +193,12 @@ def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]
             continue
         its = "its team's" if setting.name in settings.values else "the operator's"
         if its == "its team's" and operators is not None:
-            its += f", where the operator has {_written(operators, setting)}"
-        yield f"  {setting.option}: {_written(value, setting)} ({its})"
+            its += f", where the operator has {setting.in_words(operators)}"
+        yield f"  {setting.option}: {setting.in_words(value)} ({its})"
 
 
 def _operators_value(server: ServerConfig, setting: ServerSetting) -> float | None:
     return server.bounds.get(setting.name) if setting.is_bound else getattr(server, setting.name)
-
-
-def _written(value: float, setting: ServerSetting) -> str:
-    forms = {"duration": format_duration, "size": format_size, "number": "{:g}".format}
-    return forms[setting.written](value)
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:

@@ -166,12 +166,11 @@ class ControlPlane:
             if self.trouble is not None and time.monotonic() >= self._next_try_at:
                 self._take_over()
             readings = self._actuator.readings
-            for name, words, needs in self.watches.look(
-                now_seconds, readings, self._actuator.errors()
-            ):
+            errors = self._actuator.errors()
+            for name, words in self.watches.look(now_seconds, readings, errors):
                 self.history.add("server", words, server=name)
-                if needs:
-                    self.verification.refused_writes(name)
+            for name in self.watches.refusals.lasting(now_seconds):
+                self.verification.refused_writes(name)
             self.verification.leave_out(self.watches.buffers.just_now)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())

@@ -24,7 +24,7 @@ from sidecar.servers.restarted_meanwhile import planned_for_restarted
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
-from sidecar.servers.sizes_in_words import found_in_words, found_size
+from sidecar.servers.sizes_in_words import beside_words, found_in_words, found_size
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
@@ -115,8 +115,7 @@ class Enforcement:
             unmovable_bytes(self._actuator.states()),
             self._actuator.budget.bytes,
         )
-        least = self._actuator.least_bytes()
-        sizes = fitted(least)
+        sizes = fitted(least := self._actuator.least_bytes())
         room = RoomMade.for_needs(fitted({}), sizes, least)
         before = self.sizes_in_force() if at_once else dict(self._store.now.targets_bytes)
         if at_once:
@@ -239,13 +238,13 @@ class Enforcement:
         sizes, targets = begun(least)
         room = state.room or RoomMade.for_needs(begun({})[1], targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
-        if targets_bytes is not None:
-            targets = {**targets, **targets_bytes}
+        targets = {**targets, **(targets_bytes or {})}
         self._actuator.engage(sizes, targets, purpose, asked)
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
             state.make_room(room.returned(before_room) if room and before_room else room)
-        self._tell_changes({**sizes, **counted}, sizes, _WHY[was_engaged])
+        beside = beside_words(found, planned, fixed)
+        self._tell_changes({**sizes, **counted}, sizes, f"{_WHY[was_engaged]}{beside}")
         return sizes
 
     def _seen(self) -> tuple[Mapping[str, ServerReading], SidecarState]:

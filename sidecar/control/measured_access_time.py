@@ -25,14 +25,16 @@ def counted_reads(servers: Iterable[ServerObservation]) -> dict[str, tuple[float
 
 def access_seconds_of(counted: CountedReads, servers: Iterable[ServerObservation]) -> float | None:
     """Return the weighted mean over these reads at the weights and latencies that ``servers`` have
-    (thesis, equation 8.2, with the miss ratios that were counted). ``None`` if there are none, or a
-    server is gone, or nobody knows what its misses cost."""
-    priced = {one.name: one for one in servers if one.backend_latency_seconds}
-    if counted.keys() - priced.keys():
+    (thesis, equation 8.2, with the miss ratios that were counted). Left out is a server of which
+    nobody knows what its misses cost. ``None`` if no other was read, or one of them is gone."""
+    seen = {one.name: one for one in servers}
+    if counted.keys() - seen.keys():
         return None
     total = reads = 0.0
     for name, (rate, miss_ratio) in counted.items():
-        weighted = priced[name].weight * rate
-        total += weighted * AccessCost.of(priced[name]).mean_seconds(miss_ratio)
+        if not seen[name].backend_latency_seconds:
+            continue
+        weighted = seen[name].weight * rate
+        total += weighted * AccessCost.of(seen[name]).mean_seconds(miss_ratio)
         reads += weighted
     return total / reads if reads else None

@@ -6,12 +6,14 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sidecar.base.log_setup import ALWAYS, EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
+from sidecar.control.given_back import given_back
 from sidecar.control.history import History
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
@@ -19,6 +21,7 @@ from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import believe
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
@@ -89,7 +92,8 @@ class OrderHandler:
         log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
         if has_effect:
             kind = "rollback" if order.what == "rollback" else "order"
-            self._history.add(kind, words, by=order.by, order=order.to_json())
+            sizes = _sizes_since(before[-1], self._store.now)
+            self._history.add(kind, words, by=order.by, order=order.to_json(), **sizes)
         else:
             self._history.add_without_effect(words, by=order.by, order=order.to_json())
         return done
@@ -98,15 +102,9 @@ class OrderHandler:
         """What an order can change, apart from who ordered it and when."""
         control = self._control
         return (
-            control.mode,
-            control.file_mode,
+            *(control.mode, control.file_mode, control.wait, control.server_waits, control.held),
+            *(control.engaged, control.before_plan_bytes, control.restoring_bytes),
             control.pause and control.pause.until_seconds is None,
-            control.wait,
-            control.server_waits,
-            control.held,
-            control.engaged,
-            control.before_plan_bytes,
-            control.restoring_bytes,
             self._store.now.targets_bytes,
         )
 
@@ -129,9 +127,8 @@ class OrderHandler:
                 self._pause_ends_at = math.inf
                 log.warning("the pause is over, but goes on: %s", error)
                 return
-        words = f"the pause by {pause.by} is over: {done}"
-        log.info("%s", words)
-        self._history.add("order", words)
+        log.info("%s", words := f"the pause by {pause.by} is over: {done}")
+        self._history.add("order", words, **_sizes_since(before, self._store.now))
 
     @property
     def _control(self) -> ControlState:
@@ -171,10 +168,9 @@ class OrderHandler:
         return f"{done}plans are carried out from now on{went}"
 
     def _recommend(self, order: Order) -> str:
-        stopped = ""
         if sizes := self._enforcement.stop():
             self._overtake(order)
-            stopped = f"; the plan under way stops: {_sizes(sizes)}"
+        stopped = f"; the plan under way stops: {_sizes(sizes)}" if sizes else ""
         self._set_mode("recommend", order)
         return f"no more plans are carried out; sizes stay as they are{stopped}"
 
@@ -197,7 +193,7 @@ class OrderHandler:
         keeps = control.engaged or control.mode_with(self.config.mode) == "apply"
         went = self._enforcement.begin() if keeps else ""
         self._change(pause=None)
-        return f"sizes are set again{went}" if keeps else "nothing is set, as before it"
+        return f"sizes are kept again{went}" if keeps else "nothing is set, as before it"
 
     def _resume(self, order: Order) -> str:
         control = self._control
@@ -210,11 +206,11 @@ class OrderHandler:
             if not (held.pop(order.server, None) or waits.pop(order.server, None)):
                 raise OrderRefusedError(
                     self._actuator.errors().get(order.server)
-                    or f"{order.server} is not held: it takes part in plans already"
+                    or f"{order.server} is not held at a size set by hand, and does not wait"
                 )
             waits.pop(order.server, None)
             self._change(held=held, server_waits=waits)
-            return f"{order.server} takes part in plans again"
+            return f"{order.server} takes part in plans again{self._given_back([order.server])}"
         self._change(held={}, wait=None, server_waits={})
         ended = []
         if control.pause is not None:
@@ -229,8 +225,13 @@ class OrderHandler:
             ended.append("no plan has to wait")
         if kept := [*control.held, *(control.server_waits.keys() - control.held.keys())]:
             take = "takes" if len(kept) == 1 else "take"
-            ended.append(f"{', '.join(kept)} {take} part in plans again")
+            went = self._given_back(control.held)
+            ended.append(f"{', '.join(kept)} {take} part in plans again{went}")
         return "; ".join(ended) or "there was nothing to resume"
+
+    def _given_back(self, names: Iterable[str]) -> str:
+        changed = self._enforcement.changed
+        return given_back(names, self._store.now, self._actuator.readings, changed)
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()
@@ -291,3 +292,9 @@ def _sizes(sizes_bytes: Mapping[str, int]) -> str:
     return ", ".join(
         f"{name} {format_size(size) if size else 'no limit'}" for name, size in sizes_bytes.items()
     )
+
+
+def _sizes_since(before: object, state: SidecarState) -> dict[str, Any]:
+    """For the history, if other sizes are wanted now."""
+    now = state.targets_bytes
+    return {} if now == before else {"sizes_before_bytes": before, "sizes_bytes": now}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.control.server_outcome import ERRORS, ServerOutcome
@@ -88,13 +88,14 @@ class PlanOutcome:
             for server in plan.servers
         ]
 
-    def look(self, readings: Mapping[str, ServerReading | None], *, counts: bool = True) -> None:
-        """Count what the servers say, again and again; not what they say until now, where it does
-        not count."""
+    def look(
+        self, readings: Mapping[str, ServerReading | None], not_counted: Collection[str] = ()
+    ) -> None:
+        """Count what the servers say, again and again; of some not what they did until now."""
         for server in self._servers:
             reading = readings.get(server.name)
             if reading is not None:
-                server.look(reading, counts=counts)
+                server.look(reading, counts=server.name not in not_counted)
 
     def leave_out(self, name: str) -> bool:
         """Judge the rest without this server; whether there is one left that was changed."""

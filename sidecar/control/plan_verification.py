@@ -99,7 +99,7 @@ class PlanVerification:
         is taken back at once."""
         if self._outcome is None:
             return
-        self._outcome.look(readings, counts=not self._is_beside_room())
+        self._outcome.look(readings, self._beside_room(readings))
         if restarted := self._outcome.restarted:
             self.disturbed(f"{', '.join(restarted)} restarted")
             return
@@ -118,17 +118,21 @@ class PlanVerification:
             if self._outcome is not None and not self._outcome.leave_out(name):
                 self.disturbed(f"memory of {name} went to what is no key")
 
-    def _is_beside_room(self) -> bool:
-        """Whether servers of the plan have other sizes for now, or come back from them: what they
-        miss by that is no fault of the plan, and no reason to look away for good."""
-        room = self._store.now.room
-        if room is None or self._outcome is None:
-            return False
-        return room.is_returned or any(
-            abs(room.made_bytes[name] - room.before_bytes[name])
-            > _ROOM_RATIO * room.before_bytes[name]
-            for name in self._outcome.changed & room.made_bytes.keys() & room.before_bytes.keys()
-        )
+    def _beside_room(self, readings: Mapping[str, ServerReading | None]) -> set[str]:
+        """Servers that have other sizes for now, as room for others, or come back from them: what
+        they miss by that is no fault of the plan, and no reason to look away from the others."""
+        room, targets = self._store.now.room, self._store.now.targets_bytes
+        if room is None:
+            return set()
+        has, wanted = room.made_bytes, room.before_bytes
+        if room.is_returned:
+            has = {name: one.maxmemory_bytes for name, one in readings.items() if one}
+            wanted = targets
+        return {
+            name
+            for name in has.keys() & wanted.keys()
+            if abs(has[name] - wanted[name]) > _ROOM_RATIO * wanted[name]
+        }
 
     def refused_writes(self, name: str) -> None:
         """A server refuses writes for want of memory: the part that a plan took is taken back."""

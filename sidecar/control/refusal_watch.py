@@ -56,6 +56,15 @@ class RefusalWatch:
                 known.is_told = True
                 yield name, f"{name} refuses writes: {_why(had)}"
 
+    def lasting(self, now_seconds: float) -> list[str]:
+        """Servers that refuse writes now, and have for a while."""
+        return [
+            name
+            for name, one in self._refused.items()
+            if one.last_seconds - one.since_seconds >= LASTS_SECONDS
+            and now_seconds - one.last_seconds < LASTS_SECONDS
+        ]
+
     def problems(self, now_seconds: float) -> Iterator[str]:
         """For people, of those that refused some within ``OVER_SECONDS``."""
         for name, one in self._refused.items():

@@ -39,7 +39,7 @@ class Series:
     Attributes:
         hit_ratios, reads_per_second: of each server since the last point but one.
         mean_seconds: the mean access time of those, weighted by reads; ``None``: not known.
-        unmeasured: servers that are read, and are not in it.
+        unmeasured: servers that are read, and are not in it, as what a miss costs is not known.
     """
 
     def __init__(self, cycle_seconds: float) -> None:
@@ -81,7 +81,7 @@ class Series:
         self.unmeasured = [
             name
             for name, server in servers.items()
-            if name not in self.hit_ratios
+            if (name not in self.hit_ratios or not server.backend_latency_seconds)
             and server.request_rate_per_second * self._seconds >= _FEWEST_READS
         ]
         self._points.append(
@@ -106,7 +106,7 @@ class Series:
         rates = {
             name: servers[name].weight * rate
             for name, rate in self.reads_per_second.items()
-            if name in servers and name in hit_ratios
+            if name in hit_ratios and name in servers and servers[name].backend_latency_seconds
         }
         total = math.fsum(rates.values())
         if not total:

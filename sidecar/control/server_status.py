@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Container
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sidecar.config.node import ServerConfig
 from sidecar.control.problems import NOT_ASKED
 from sidecar.control.series import access_seconds
+from sidecar.control.size_reason import of_which_change
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
@@ -24,8 +24,6 @@ from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
-from solver_lambda.documents.units import format_size, parse_size
-from solver_lambda.documents.words import reason_words
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
@@ -34,7 +32,6 @@ _MOST_CURVE_POINTS = 200
 # Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
 _NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
 _MOST_ERROR_RATIO = 0.5
-_HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b")
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -112,9 +109,7 @@ def server_status(
         **_seen_part(wanted, settings, seen, has_curve),
         "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
-        "stated_latency_seconds": settings and settings.values.get("backend_latency_seconds"),
-        "settings_by": settings.set_by if settings else None,
-        "settings_version": settings.version if settings else None,
+        **_settings_part(settings),
         "settings_refused": cycle.settings.refused.get(name),
         "keep_reason": _keep_reason(seen, reading, state, name),
         "held": _held(state, name),
@@ -140,6 +135,16 @@ def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) ->
     if reading is None:
         return True
     return reading.sampler_prefix is not None and no_curve_reason(reading) is None
+
+
+def _settings_part(settings: TeamSettings | None) -> dict[str, Any]:
+    values = dict(settings.values) if settings else {}
+    return {
+        "stated_latency_seconds": values.get("backend_latency_seconds"),
+        "team_settings": values if settings else None,
+        "settings_by": settings.set_by if settings else None,
+        "settings_version": settings.version if settings else None,
+    }
 
 
 def _seen_part(
@@ -218,24 +223,6 @@ def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
         return None
     words = of_which_change(change.words, change.from_bytes, change.to_bytes)
     return {**asdict(change), "words": words}
-
-
-def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
-    """A reason, and whose it is where it begins with another amount than that between the sizes
-    that there were: a plan counts from the one before it, which perhaps was never reached, and its
-    milliseconds are of that amount only."""
-    words = reason_words(reason)
-    amount = _HOW_MUCH.match(words)
-    if amount is None or not from_bytes or not to_bytes:
-        return reason
-    change = to_bytes - from_bytes
-    much = f"{format_size(abs(change))} {'more' if change > 0 else 'less'}"
-    if amount[0] == much:
-        return reason
-    planned_bytes = parse_size(amount[1].replace(",", ""))
-    was_bytes = to_bytes - planned_bytes if amount[2] == "more" else to_bytes + planned_bytes
-    was = format_size(max(0, was_bytes))
-    return f"{was} was planned for it, and the last plan changed that: {words}"
 
 
 def _held(state: SidecarState, name: str) -> dict[str, Any] | None:

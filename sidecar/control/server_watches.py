@@ -23,12 +23,9 @@ class ServerWatches:
 
     def look(
         self, now_seconds: float, readings: Mapping[str, ServerReading], errors: Mapping[str, str]
-    ) -> Iterator[tuple[str, str, bool]]:
-        """Yield a server, what happened to it, and whether it needs what a plan took from it.
-        ``errors``: why servers do not answer."""
-        for name, words in self._events.look(now_seconds, readings, errors):
-            yield name, words, False
-        for name, words in self.buffers.look(now_seconds, readings):
-            yield name, words, False
-        for name, words in self.refusals.look(now_seconds, readings):
-            yield name, words, True
+    ) -> Iterator[tuple[str, str]]:
+        """Yield a server and what happened to it, for people. ``errors``: why servers do not
+        answer."""
+        yield from self._events.look(now_seconds, readings, errors)
+        yield from self.buffers.look(now_seconds, readings)
+        yield from self.refusals.look(now_seconds, readings)

@@ -71,3 +71,15 @@ def _left_out(state: ServerState, is_under_way: bool) -> str:
     elif is_under_way:
         why = handed_over(state.maxmemory_bytes, state.target_bytes)
     return f" (planned {format_size(state.target_bytes)}, {why})"
+
+
+def beside_words(
+    found_bytes: Mapping[str, int], planned_bytes: Mapping[str, int], fixed: Collection[str]
+) -> str:
+    """Servers that keep more than is planned for them; empty if there are none."""
+    beside = ", ".join(
+        f"{name}, which has {format_size(found_bytes[name])}"
+        for name in sorted(fixed)
+        if found_bytes[name] > planned_bytes.get(name, found_bytes[name])
+    )
+    return f", beside {beside}" if beside else ""

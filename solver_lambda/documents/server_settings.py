@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from solver_lambda.documents.reader import MOST_BYTES, MOST_NUMBER, Fields
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.units import format_duration, format_size
 
 # Characters of what names the settings that count.
 MAX_VERSION = 128
@@ -36,6 +36,12 @@ class ServerSetting:
     is_bound: bool = False
     least: str | None = None
     most: str | None = None
+
+    def in_words(self, value: float) -> str:
+        """As people write it."""
+        if self.written == "duration":
+            return format_duration(value)
+        return format_size(value) if self.written == "size" else f"{value:g}"
 
     def read(
         self, fields: Fields, low: float = 0.0, high: float | None = None

@@ -160,13 +160,22 @@ def _effect(before: float, after: float, circumstances: PlanContext) -> str | No
     words = f"{time_words(before)} to {time_words(after)}"
     if after > before:
         saved = "others more than save"
-        why = saved if circumstances.mean_falls else f"{_code(circumstances)} asks for"
+        code = _code(circumstances)
+        why = saved if circumstances.mean_falls else f"{_ASKS.get(code, code)} for"
         if _code(circumstances) == "back":
             why = "it had before there were plans"
         return f"cost it {time_words(after - before)} ({words}), which {why}"
     if time_words(after) != time_words(before):
         return f"bring its mean access time from {words}"
     return f"hardly change its mean access time of {time_words(before)}" if after < before else None
+
+
+# What may cost the mean, by a decision's code.
+_ASKS = {
+    "over_budget": "the budget asks",
+    "bounds": "servers' bounds ask",
+    "no_limit": "servers without a limit ask",
+}
 
 
 def _code(circumstances: PlanContext) -> str:

@@ -165,8 +165,8 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
         low = min(max(size, low), high)
         reason = (
             "too little is known of its curve: it may be off by "
-            f"{100 * server.curve_error_ratio:.3g} points, and a server shrinks from "
-            f"{100 * most_error:.3g} on"
+            f"{100 * server.curve_error_ratio:.3g} points, and no server shrinks by one that "
+            f"may be off by more than {100 * most_error:.3g}"
         )
     else:
         return SizeRange(low, high)

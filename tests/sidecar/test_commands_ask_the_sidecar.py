@@ -36,7 +36,7 @@ from sidecar.control.client import (
 )
 from sidecar.control.history import History
 from sidecar.control.order import Order
-from sidecar.control.server_status import of_which_change
+from sidecar.control.size_reason import of_which_change
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.units import format_size
@@ -103,8 +103,9 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     ):
         assert words in text
     sidecar.document["unmeasured"] = ["feed", "jobs"]
-    assert "9.34 ms, without feed, jobs, of which nothing was read in it; before SPREDS" in printed(
-        "status", code=1
+    assert (
+        "9.34 ms, without feed, jobs (not read in it, or the latency is not known); before SPREDS"
+        in printed("status", code=1)
     )
     plan = sidecar.document["last_plan"]
     sidecar.document["last_observation"] |= {"was_early": True, "cycle": plan["cycle"]}
@@ -326,7 +327,7 @@ def test_plan_is_a_table_with_reasons(
         "jobs: its maxmemory-policy is noeviction",
         "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
         "moving",
-        "proven by its planner: no sizes that its rules allow are better",
+        "proven: no other division that its rules allow is better",
         f"to carry it out: spreds apply {path} {CYCLE}",
     ):
         assert words in text
@@ -335,7 +336,7 @@ def test_plan_is_a_table_with_reasons(
     sidecar.document["last_plan"]["known_words"] = known
     for command in ("plan", "explain"):
         assert known in printed(command)
-    assert "by what is known so far: no sizes that its rules allow" in printed("plan")
+    assert "by what is known so far: no other division that its rules allow" in printed("plan")
     assert "proven by its planner" not in printed("plan")
     assert f"cost of moving counted; {known}" in printed("status", code=1)
     first = sidecar.document["servers"][0]
@@ -396,7 +397,7 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
     for words in (
         "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
         "Why: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",
-        "when it went from 1.75 GiB to 2 GiB: grew by 256 MiB",
+        "when it went from 1.75 GiB to 2 GiB as memory was handed over: grew by 256 MiB",
         "In the same plan pages shrank by 256 MiB.",
         "One more MiB for it, beyond the plan's 3 GiB, would shorten the mean access time over all "
         "servers by 2.1 micro",
@@ -549,8 +550,8 @@ def test_history_folds_what_kept_all_sizes_and_works_without_the_sidecar(
     for words in (
         "41 plans kept all sizes, the last one: 40",
         "jobs 3 MiB -> 2 MiB (it does not need it)",
-        "outcome (by spreds): the promise was not kept",
-        "rollback (by spreds): back to the sizes before cycle 41",
+        "outcome: the promise was not kept",
+        "rollback: back to the sizes before cycle 41",
         "order (by ana): paused",
     ):
         assert words in text
@@ -741,7 +742,7 @@ def test_the_reason_for_the_size_in_force_comes_before_what_the_last_plan_says()
     for other in (held, {"last_change": change}):
         said = _sentences("sessions", {"recommended_bytes": None, **other})
         assert "Why: " not in said
-        assert said.index("since 2026-11-22") < said.index("The last plan says of it: ")
+        assert said.index("at 2026-11-22") < said.index("The last plan says of it: ")
 
 
 def test_a_cache_that_is_not_full_is_no_changed_load() -> None:

@@ -53,6 +53,10 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert counted_reads([known, observed("b", 10.0, None)]) == {}
     assert access_seconds_of(counted, [observed("a", 10.0, 0.5, backend=0.0)]) is None
     assert access_seconds_of(counted, [idle]) is None
+    # Of whom nobody knows what a miss costs is left out, before as now.
+    jobs = observed("jobs", 99.0, 0.9, backend=0.0)
+    counted = counted_reads([known, jobs])
+    assert access_seconds_of(counted, [known, jobs]) == pytest.approx(0.0105)
     assert access_seconds_of({}, [known]) is None
 
 

@@ -455,7 +455,12 @@ def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_th
 
 @pytest.mark.parametrize(
     ("gave_mb", "is_returned", "verdict"),
-    [(1.0, False, "not_checked"), (0.1, False, "rolled_back"), (0.0, True, "not_checked")],
+    [
+        (1.0, False, "not_checked"),
+        (0.1, False, "rolled_back"),
+        (1.0, True, "not_checked"),
+        (0.1, True, "rolled_back"),
+    ],
 )
 def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
     gave_mb: float, is_returned: bool, verdict: str
@@ -468,17 +473,20 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
         budget_bytes=20 * MB, back_to=lambda sizes, why, **_: sizes
     )
     before = {"a": 16 * MB, "b": 4 * MB}
-    made_bytes = before if is_returned else {**before, "b": round((4 - gave_mb) * MB)}
+    has = {**before, "b": round((4 - gave_mb) * MB)}
+    room = RoomMade(before, before if is_returned else has, {}, {"a": MB})
 
-    def beside_room(room: RoomMade | None, hits: int, misses: int) -> None:
+    def look(room: RoomMade | None, misses: int) -> None:
         with verification._store.update() as state:
             state.make_room(room)
-        sizes = {"a": 16 * MB, "b": 4 * MB}
-        verification.look({n: reading(n, hits, misses, s, s) for n, s in sizes.items()})
+        sizes = has if room else before
+        verification.look(
+            {name: reading(name, 0, misses * (name == "b"), s, s) for name, s in sizes.items()}
+        )
 
-    beside_room(None, 0, 0)
-    beside_room(RoomMade(before, made_bytes, {}, {"a": MB}), 0, 10_000)
-    beside_room(None, 0, 10_000)
+    look(None, 0)
+    look(room, 10_000)
+    look(None, 10_000)
     counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, FLAT)}
     made.step(counts, 10.0)
     verification.conclude()

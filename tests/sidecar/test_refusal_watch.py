@@ -41,8 +41,11 @@ def test_a_server_without_memory_for_writes_is_told_once_that_lasts(
     assert " of 2 MiB, and " in problem
     assert list(watch.problems(1.1 + OVER_SECONDS)) == []
     assert list(watch.look(0.9 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
+    assert watch.lasting(0.9 + LASTS_SECONDS) == []
     ((name, words),) = watch.look(1.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})
     assert (name, words[:24]) == ("a", "a refuses writes: it use")
+    assert watch.lasting(1.0 + LASTS_SECONDS) == ["a"]
+    assert watch.lasting(1.0 + 2 * LASTS_SECONDS) == []
     assert list(watch.look(2.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
     assert next(watch.problems(2.0 + LASTS_SECONDS)).startswith("a refused 6 writes since ")
     # After a while without any it is another event.

@@ -15,7 +15,9 @@ function modeWords(status) {
     return ["Waiting: a plan did not keep its promise", `No plan is carried out until ${moment(wait.until_seconds, true)}. ${sentence(wait.why)}`];
   }
   if (mode === "apply") return ["Carrying out plans", `Each plan that passes all checks is carried out.${who}`];
-  const held = status.sets_sizes ? "The sizes that were ordered are kept." : "No size is changed.";
+  const isMoving = status.servers.some((server) => isOnItsWay(server, status));
+  const ordered = isMoving ? "What was ordered before is being carried out." : "The sizes that were ordered are kept.";
+  const held = status.sets_sizes ? ordered : "No size is changed.";
   return ["Recommending only", `Plans are made, checked and shown, and not carried out. ${held}${who}`];
 }
 
@@ -47,9 +49,11 @@ function outcomeWords(status) {
 
 function recommendedWords(status) {
   const gain = status.recommended_gain;
-  if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
+  const isToChange = ({ recommended_bytes: wanted, maxmemory_bytes: now }) => wanted && wanted !== now;
+  if (!gain || gain.ratio === null || gain.ratio === undefined || !status.servers.some(isToChange)) return null;
+  if (status.servers.some((server) => isOnItsWay(server, status))) return null;
   const much = gain.ratio >= 0 ? `${percent(gain.ratio)} less` : `${percent(-gain.ratio)} more`;
-  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}, without the cost of moving.`;
+  return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}, against the sizes in force and without the cost of moving.`;
 }
 
 function installedWords(status) {
@@ -64,7 +68,7 @@ function measuredWords(status) {
   if (!measured) return null;
   const before = status.installed_gain?.measured_before_seconds;
   const others = (status.unmeasured ?? []).join(", ");
-  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others}, of which nothing was read in it` : ""}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
+  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others} (not read in it, or the latency is not known)` : ""}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
 }
 
 function memoryMeters(status) {

@@ -13,7 +13,7 @@ const ORDERS = [
   { title: "Resume", order: { what: "resume" },
     sure: "A pause ends, and so does a wait after a plan that failed. Servers that were resized by hand are given back to SPREDS." },
   { title: "Undo the last plan", order: { what: "rollback", to: "last" },
-    sure: "The sizes from before the last plan that was carried out are set again, and SPREDS pauses." },
+    sure: "The sizes from before the last plan that was carried out are set again, and later plans are only shown." },
   { title: "Back to before SPREDS", order: { what: "rollback", to: "installation" },
     sure: "The sizes that were found before SPREDS set any are set again, and SPREDS pauses." },
 ];

@@ -1,0 +1,26 @@
+"""Sizes that somebody set by hand, once their servers take part in plans again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.units import format_size
+
+
+def given_back(
+    names: Iterable[str],
+    state: SidecarState,
+    readings: Mapping[str, ServerReading],
+    changed: Callable[[str, int, int, str], None],
+) -> str:
+    """Where servers go that were held at such a size, for people; ``changed`` is told of each."""
+    ways = []
+    for name in names:
+        reading, wanted = readings.get(name), state.targets_bytes.get(name)
+        has = reading.maxmemory_bytes if reading and state.control.sets_sizes else 0
+        if has and wanted and has != wanted:
+            changed(name, has, wanted, "it was set by hand, and given back: it fills what it gets")
+            ways.append(f"{name} goes from {format_size(has)} to {format_size(wanted)}")
+    return f"; {', '.join(ways)}, as memory is handed over" if ways else ""
