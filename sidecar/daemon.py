@@ -235,7 +235,7 @@ class Sidecar:
                 self._store.write_again()
                 self._control.verification.disturbed("the sidecar stopped")
                 self._control.history.add("stop", "the sidecar stopped; sizes stay as they are")
-                log.info("stopped: %s", self.metrics.snapshot())
+                log.info("stopped")
 
     def _take_samples(self) -> None:
         self._samples.take_now(self._endpoint.receiver, self._stop)
@@ -262,9 +262,9 @@ class Sidecar:
 
     def _refuse_config(self, why: str) -> None:
         self.metrics.reloads_refused.inc()
-        words = f"the reload was refused, nothing of the new file is in force: {why}"
-        self._reload_refused = [words]
+        self._reload_refused = [words := f"the reload was refused, the file before holds: {why}"]
         log.warning("%s", words)
+        self._control.history.add("reload", words)
 
     def _take_config(self, load: Callable[[], SidecarConfig]) -> None:
         self._load_next = None

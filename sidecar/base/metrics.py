@@ -64,7 +64,9 @@ class Metrics:
     )
     # Plans and how they come.
     plans = _Declared(
-        "Plans that passed every check, by the first word of their reason", "decision", "reason"
+        "Plans that passed every check, also only shown, by the first word of their reason",
+        "decision",
+        "reason",
     )
     plans_checked = _Declared("Plans whose promise was held against what came", "verdict")
     plans_refused = _Declared("Plans that were not carried out", "reason")

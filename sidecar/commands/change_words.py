@@ -7,7 +7,7 @@ from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import size_or
-from sidecar.commands.status_words import is_on_its_way
+from sidecar.commands.status_facts import is_on_its_way
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
@@ -33,7 +33,7 @@ def last_change(
     found = [f"{text}: {words}."]
     history = list(history)
     if counts := _what_counted_anew(history, change["at_seconds"]):
-        found.append(f"Before that, what counts had become another: {counts}.")
+        found.append(f"Shortly before, what counts was changed: {counts}.")
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]

@@ -116,8 +116,8 @@ def _explained(config: SidecarConfig) -> str:
         )
     short, long = (format_duration(age * part) for part in (_SHORTEST, _LONGEST))
     return (
-        f"{who}. Every {short} the sidecar asks which way of looking back, over {short} to {long}, "
-        "would have made the plan that served best since then. The best one makes the next plan: "
+        f"{who}. Every {short} the sidecar tries to look back over {short} to {long}: by which of "
+        "these times a plan would have served best since then. That one makes the next plan: "
         f"after {format_duration(age)}, or {_samples(config)}, or earlier if the load "
         "has clearly changed.\n"
         f"Nothing moves unless that gains {least} of the mean access time beyond what may be "

@@ -12,11 +12,7 @@ from sidecar.commands.change_words import in_the_last_day, last_change
 from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
 from sidecar.commands.printing import ratio_or, size_or, time_or
 from sidecar.commands.state_words import state_words
-from sidecar.commands.status_words import (
-    is_on_its_way,
-    is_to_change,
-    with_the_plan,
-)
+from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
 from sidecar.control.size_reason import of_which_change
 from solver_lambda.documents.units import format_size

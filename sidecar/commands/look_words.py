@@ -128,7 +128,11 @@ def _move_words(answer: Answer) -> str:
 def _so_far(answer: Answer) -> str:
     errors = [one.estimate.curve_error_ratio for one in answer.seen if one.estimate]
     is_rough = max(errors, default=1.0) > _ROUGH or any(one.is_filling for one in answer.seen)
-    return ", as far as is known" if is_rough else ""
+    is_beyond = any(
+        one.is_known and planned.maxmemory_bytes > max(_known_to(one), one.reading.size_bytes)
+        for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
+    )
+    return ", as far as is known" if is_rough or is_beyond else ""
 
 
 def _bound(answer: Answer) -> str:

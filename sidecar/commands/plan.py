@@ -64,6 +64,13 @@ def _errors(told: dict[str, Any]) -> str | None:
     return f"hits by the curves may be off, in points: {', '.join(errors)}" if errors else None
 
 
+def _missing(told: dict[str, Any], plan: dict[str, Any]) -> str | None:
+    """Who is in no mean of the plan."""
+    planned = {server["name"] for server in plan["servers"]}
+    missing = [server["name"] for server in told["servers"] if server["name"] not in planned]
+    return f"without {', '.join(missing)}, which did not answer then" if missing else None
+
+
 def execute(options: argparse.Namespace) -> int:
     """Print it; 1 if there is none yet. Raises DocumentError, SidecarSilentError."""
     if (options.config is None) == (options.document is None):
@@ -90,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
         guesses = guessed(told)
         under_way = on_their_way(told)
         reads = {server["name"]: server["reads_per_second"] for server in told["servers"]}
-        apart = [_errors(told), *_counts_from(told, plan)]
+        apart = [_errors(told), _missing(told, plan), *_counts_from(told, plan)]
         apart += [apart_words(server) for server in told["servers"]]
     if options.json:
         print(json.dumps(plan, indent=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
@@ -16,6 +16,7 @@ from sidecar.commands.printing import (
     size_or,
 )
 from sidecar.commands.state_words import state_words
+from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
@@ -133,25 +134,6 @@ def _shorter(ratio: float) -> str:
     return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
 
 
-def is_on_its_way(server: dict[str, Any], told: dict[str, Any]) -> bool:
-    """Whether a server of the status document ``told`` is being given its planned size."""
-    target, size = server["target_bytes"], server["maxmemory_bytes"]
-    may = told["sets_sizes"] and not told["pause"] and not server["held"]
-    return bool(may and size is not None and target not in (None, size))
-
-
-def is_to_change(server: Mapping[str, Any]) -> bool:
-    """Whether another size is recommended for it than it has."""
-    return server["recommended_bytes"] not in (None, server["maxmemory_bytes"])
-
-
-def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
-    """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
-    if plan is None or plan["carried_out"] or not server.get("curve"):
-        return None
-    return server.get(f"recommended_{key}") if is_to_change(server) else None
-
-
 def _lag(told: dict[str, Any]) -> str:
     now = told["now_seconds"]
     turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
@@ -228,8 +210,12 @@ def _notes(
             "backend: its latency is neither configured nor measured yet, so it gives no memory: "
             "set backend_latency"
         )
-    elif server["backend_latency"] and not waits:
-        notes.append(f"backend: {ObservedLatency(**server['backend_latency']).words()}")
+    elif (
+        (said := server["backend_latency"])
+        and not waits
+        and said["backend_latency_source"] != "configured"
+    ):
+        notes.append(f"backend: {ObservedLatency(**said).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))
     if told.get("settings_refused"):

@@ -146,7 +146,7 @@ class ControlPlane:
         with self._lock:
             words = "; ".join(changed_options(self._config, config)) or "it says the same"
             log.info("reloaded: %s", words, extra=EVENT)
-            self.history.add("start", f"the node's file was read again: {words}")
+            self.history.add("reload", f"the node's file was read again: {words}")
             self._config = config
             self.plans.config = self.orders.config = self._enforcement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:

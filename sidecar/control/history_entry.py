@@ -9,7 +9,7 @@ from typing import Any
 from solver_lambda.documents.reader import MOST_NUMBER
 
 KINDS = (
-    *("start", "stop", "plan", "check", "order", "hand"),
+    *("start", "stop", "reload", "plan", "check", "order", "hand"),
     *("rollback", "budget", "yardstick", "server", "gap"),
 )
 # The year 9999: later ones cannot be told.

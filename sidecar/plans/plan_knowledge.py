@@ -21,16 +21,17 @@ def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
     ]
     if not little:
         return None
-    words = [f"of {server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
+    words = [f"{server.name} {_known_of(server)}" for server in little[:_MOST_NAMED]]
     more = len(little) - _MOST_NAMED
-    return f"known so far: {', '.join(words)}" + (f", and little of {more} more" * (more > 0))
+    known = f"how far curves are known: {', '.join(words)}"
+    return known + (f", and {more} more hardly" * (more > 0))
 
 
 def _known_of(server: ServerObservation) -> str:
     if not server.sampled_objects:
-        return "nothing"
+        return "not at all"
     keys = f"{server.sampled_objects:,} sampled key{'s' if server.sampled_objects > 1 else ''}"
     # Deeper than that no read has reached: the curve is flat.
     sizes, ratios = server.curve.from_zero()
     reached_bytes = sizes[np.argmax(ratios <= ratios[-1])]
-    return f"{keys} (no more than {format_size(int(reached_bytes))} seen)"
+    return f"up to {format_size(int(reached_bytes))} ({keys})"

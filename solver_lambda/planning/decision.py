@@ -161,16 +161,20 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
     return f"best_found: nothing better was found; the best may be up to {gap} better"
 
 
+# Codes of reasons to keep a size that are over when more reads have come.
+_LEARNING = ("no_samples", "warming_up", "few_samples")
+
+
 def _held_back(observation: Observation) -> str:
     """Who may not shrink, and why; empty if everybody may."""
     held = [s for s in observation.servers if may_not_shrink(s, observation)]
-    unknown = [server.name for server in held if server.keep_reason is None]
+    unknown = [s.name for s in held if (s.keep_reason or _LEARNING[0]).startswith(_LEARNING)]
     kept = [
         f"{server.name} (" + reason_words(server.keep_reason).partition(";")[0] + ")"
         for server in held
-        if server.keep_reason is not None
+        if server.keep_reason is not None and server.name not in unknown
     ]
-    words = [f"{listed(unknown)} (too little is known of the curve)"] if unknown else []
+    words = [f"{listed(unknown)} (too little is known of their reads so far)"] if unknown else []
     words += [listed(kept)] if kept else []
     return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""
 

@@ -82,7 +82,7 @@ def test_the_first_plans_say_how_little_is_known(receiving: Receiving) -> None:
     application._asked = lambda cycle: replace(observation(cycle), cycle_seconds=600.0)
     assert application.take(plan(OLD).dumps(), "first")
     assert application.last_gain.known is not None
-    assert application.last_gain.known.startswith("known so far: of ")
+    assert application.last_gain.known.startswith("how far curves are known: ")
     application._first_at_seconds -= 601.0
     assert application.take(plan(NEW).dumps(), "later")
     assert application.last_gain.known is None

@@ -33,17 +33,17 @@ def test_where_enough_is_known_nothing_is_said() -> None:
 
 
 def test_a_curve_that_is_hardly_known_is_told_by_its_samples_and_its_depth() -> None:
-    little = "known so far: of b 1,234 sampled keys (no more than 3 MiB seen)"
+    little = "how far curves are known: b up to 3 MiB (1,234 sampled keys)"
     assert words(curve_error_ratio=0.9) == little
     assert words(keep_reason="few_samples: 12 reads sampled so far") == little
     nothing = words(keep_reason="no_samples: nothing is known", sampled_objects=0)
-    assert nothing == "known so far: of b nothing"
+    assert nothing == "how far curves are known: b not at all"
 
 
 def test_early_plans_tell_of_all_curves() -> None:
     servers = KNOWN, replace(KNOWN, name="b", keep_reason="held: it was resized by hand")
     asked = Observation("n", 7, 1.0, 60.0, 20 * MIB, servers)
-    told = "known so far: of a 1,234 sampled keys (no more than 3 MiB seen)"
+    told = "how far curves are known: a up to 3 MiB (1,234 sampled keys)"
     assert known_words(asked, is_early=True) == told
 
 
@@ -51,7 +51,7 @@ def test_of_many_servers_some_are_named() -> None:
     servers = tuple(replace(KNOWN, name=name, curve_error_ratio=1.0) for name in "abcdef")
     told = known_words(Observation("n", 7, 1.0, 60.0, 60 * MIB, servers))
     assert told is not None
-    assert told.endswith("of d 1,234 sampled keys (no more than 3 MiB seen), and little of 2 more")
+    assert told.endswith("d up to 3 MiB (1,234 sampled keys), and 2 more hardly")
 
 
 def test_who_predicts_nothing_gains_nothing_that_could_be_told() -> None:

@@ -31,7 +31,7 @@ def processes_with(text: str) -> list[str]:
 @pytest.mark.skipif(not CDK.exists(), reason="the CDK command is not installed")
 @pytest.mark.parametrize(
     ("moment", "number"),
-    [("starting the emulator", signal.SIGINT), ("first half", signal.SIGTERM)],
+    [("starting the emulator", signal.SIGINT), ("first run", signal.SIGTERM)],
 )
 def test_interrupted(moment, number):
     # A short path: servers have Unix sockets in it.

@@ -109,9 +109,9 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
         began = time.monotonic()
         _say("starting the emulator and deploying the stack to it")
         with local_cloud(folder) as cloud:
-            _say(f"deployed in {time.monotonic() - began:.0f} s; first half: equal shares")
+            _say(f"deployed in {time.monotonic() - began:.0f} s; first run: equal shares")
             static = run_half("static", servers, BUDGET_BYTES, lambda _: nullcontext())
-            _say("second half: SPREDS")
+            _say("second run, of the same load: SPREDS")
             runs: list[SidecarRun] = []
             spreds = run_half(
                 "SPREDS",

@@ -1,7 +1,7 @@
 // What was decided, the newest first; and what another budget would bring.
 
 const KINDS = {
-  plan: "plan", check: "outcome", order: "order", hand: "by hand", rollback: "taken back", budget: "room", start: "start",
+  plan: "plan", check: "outcome", order: "order", hand: "by hand", rollback: "taken back", budget: "room", start: "start", reload: "reload",
   yardstick: "what counts", server: "server", gap: "not written",
 };
 

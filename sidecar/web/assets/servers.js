@@ -31,7 +31,7 @@ function isOnItsWay(server, status) {
 
 function sizeWords(server, status) {
   const { maxmemory_bytes: now, target_bytes: target, recommended_bytes: planned } = server;
-  const change = planned && planned !== now
+  const change = planned && Math.abs(planned - now) > 0.005 * now
     ? `; the last plan has ${size(planned)} (${planned > now ? "+" : "−"}${size(Math.abs(planned - now))}); the mark shows it` : "";
   const way = isOnItsWay(server, status) ? `; on the way to ${size(target)}` : "";
   return element("p", { class: "small" }, element("b", {}, size(now)), ` now${way}${change}. `,
