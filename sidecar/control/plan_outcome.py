@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.control.server_outcome import ERRORS, ServerOutcome
@@ -174,17 +174,24 @@ class PlanOutcome:
         if all(server.predicts for server in servers):
             predicted = _mean(servers, [server.predicted_miss_ratio for server in servers])
         without = _mean(servers, [server.miss_ratio_without for server in servers])
-        errors = [
-            server.weight * server.reads / weighted * server.cost.penalty_seconds * server.error
+        seconds_each = [
+            server.weight * server.reads / weighted * server.cost.penalty_seconds
             for server in servers
         ]
-        error = ERRORS * math.hypot(*errors) + self._floor_ratio * observed
-        verdict = "kept" if abs(without - observed) > error else "too_early"
+
+        def within(errors: Iterable[float]) -> float:
+            summed = math.hypot(*(a * b for a, b in zip(seconds_each, errors, strict=True)))
+            return ERRORS * summed + self._floor_ratio * observed
+
+        error = within(server.error for server in servers)
+        gain_error = within(server.gain_error for server in servers)
+        verdict = "kept" if without - observed > gain_error else "too_early"
         if observed > without + error:
             verdict = "failed"
         elif predicted is None or observed > predicted + error:
             verdict = "worse" if predicted is not None else "not_checked"
-        words = self._words(servers, verdict, predicted, observed, without, error)
+        told_error = gain_error if verdict == "too_early" else error
+        words = self._words(servers, verdict, predicted, observed, without, told_error)
         return Check(cycle, verdict, words, predicted, observed, without, error)
 
     def _words(

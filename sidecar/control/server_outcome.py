@@ -147,6 +147,29 @@ class ServerOutcome:
         return math.hypot(self._curve_error, math.sqrt(ratio * (1 - ratio) / self.reads))
 
     @property
+    def gain_error(self) -> float:
+        """Standard error of what another size changed, of a miss ratio: of a curve that explains
+        what was seen, two points are farther off together than one is from the other. The reads
+        between them are what is sampled; what they leave unexplained counts as well."""
+        if not self.is_changed or not self.reads or not self._explains_what_came:
+            return self.error
+        ratio, now = self.miss_ratio, self._curve_misses / self._curve_reads
+        sampled = max(1.0, self._sampled_reads)
+        between = abs(self._curve_misses_before / self._curve_reads - now)
+        variance = max(between * (1 - between), 1 / sampled) / sampled
+        counted = math.sqrt(ratio * (1 - ratio) / self.reads)
+        found = math.hypot(_OF_KEYS * math.sqrt(variance), counted, ratio - now)
+        return min(self.error, found)
+
+    @property
+    def _explains_what_came(self) -> bool:
+        """Whether the curve of the reads since the plan does."""
+        if not self._curve_reads:
+            return False
+        now = self._curve_misses / self._curve_reads
+        return abs(now - self.miss_ratio) <= _EXPLAINED + ERRORS * self.error
+
+    @property
     def refuted_at(self) -> float | None:
         """The most that its curves can make of its miss ratio, where it misses more with less than
         it had: more than the plan expected, and than the reads since then explain. ``None``: it
@@ -176,11 +199,9 @@ class ServerOutcome:
         ratio = self.miss_ratio
         if not self.is_changed or not self.reads:
             return ratio
-        if self._curve_reads:
-            now = self._curve_misses / self._curve_reads
-            before = self._curve_misses_before / self._curve_reads
-            if abs(now - ratio) <= _EXPLAINED + ERRORS * self.error:
-                return min(1.0, max(0.0, ratio + before - now))
+        if self._explains_what_came:
+            more = (self._curve_misses_before - self._curve_misses) / self._curve_reads
+            return min(1.0, max(0.0, ratio + more))
         if self._miss_ratio_before is None:
             return ratio
         # Any client can send look-ups such as EXISTS: the server counts them, and no size helps.

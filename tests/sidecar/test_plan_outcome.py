@@ -96,17 +96,24 @@ def promise(
 
 
 def after(
-    made: PlanOutcome, missed: float, by_curve: dict[int, float] | None, a_before: float = 0.1
+    made: PlanOutcome,
+    missed: float,
+    by_curve: dict[int, float] | None,
+    a_before: float = 0.1,
+    rate: float = 1.0,
 ) -> Check:
     """What is said when 10,000 reads of each have come, and B misses so many; by the curves of the
-    window, A would have missed ``a_before`` with what it had."""
+    window, sampled at this rate, A would have missed ``a_before`` with what it had."""
     sizes = {"a": 16 * MB, "b": 4 * MB}
     misses = {"a": 1000, "b": round(10_000 * missed)}
     made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
     made.look({n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()})
     if by_curve:
         a_curve = {10 * MB: a_before, 16 * MB: 0.1}
-        made.step({"a": Counted(1000, a_curve), "b": Counted(1000, by_curve)}, 10.0)
+        counts = {"a": Counted(1000, a_curve), "b": Counted(1000, by_curve)}
+        for one in counts.values():
+            one.rate = rate
+        made.step(counts, 10.0)
     return made.check()
 
 
@@ -163,7 +170,7 @@ def test_the_stated_error_counts() -> None:
 
 def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought() -> None:
     curve = {4 * MB: 0.2, 10 * MB: 0.1}
-    check = after(promise(predicted=0.2, error=0.2), 0.2, curve, a_before=0.25)
+    check = after(promise(predicted=0.2, error=0.2), 0.2, curve, a_before=0.25, rate=0.01)
     assert check.without_seconds is not None
     assert check.observed_seconds is not None
     assert check.error_seconds is not None
@@ -171,18 +178,24 @@ def test_it_is_too_early_to_tell_where_more_may_be_chance_than_the_plan_brought(
     assert check.verdict == "too_early"
     assert check.words.startswith("too early to tell: since plan 7 the mean access time is ")
     assert after(promise(predicted=0.2), 0.2, curve, a_before=0.25).verdict == "kept"
+    # Two points of a curve that explains what came are less far off from each other than it is.
+    check = after(promise(predicted=0.2, error=0.2), 0.2, curve, a_before=0.25)
+    assert check.verdict == "kept"
+    # But not where it leaves open as much as the plan brought.
+    check = after(promise(predicted=0.2, error=0.2), 0.28, curve, a_before=0.33)
+    assert check.verdict == "too_early"
 
 
 def test_while_it_is_too_early_to_tell_what_comes_goes_on_to_count() -> None:
     made = promise(predicted=0.2, error=0.1)
     verification, history = verification_of(made)
     curve = {4 * MB: 0.2, 10 * MB: 0.1}
-    after(made, 0.2, curve, a_before=0.25)
+    after(made, 0.2, curve, a_before=0.25, rate=0.01)
     for _ in range(2):
         verification.conclude()
         assert verification._metrics.value("plans_checked", verdict="too_early") == 1
     # Without the plan, A would have missed so much of what came since.
-    after(made, 0.2, curve, a_before=0.9)
+    after(made, 0.2, curve, a_before=0.9, rate=0.01)
     verification.conclude()
     assert verification.last is not None
     assert verification.last.verdict == "kept"
