@@ -30,6 +30,7 @@ class TeamReports:
         self._sidecar = sidecar
         self._stop = threading.Event()
         self._cycles = 0
+        self._wished: set[str] = set()
         self._may_log = True
         self._store: FolderStore | BucketStore | None = None
         self._stored_by: ControllerConfig | None = None
@@ -64,15 +65,17 @@ class TeamReports:
             for server in told["servers"]
             if server["settings_by"] or server["settings_refused"]
         }
-        if not wishing or (store := self._store_of(config.controller)) is None:
+        # Who has taken back what he set is told that once.
+        concerned = wishing | self._wished
+        if not concerned or (store := self._store_of(config.controller)) is None:
             return
         history = [json.loads(text) for text in self._sidecar.history(_HISTORY, 1 << 62)]
         for server in config.servers:
-            if server.name in wishing:
+            if server.name in concerned:
                 sentences = server_sentences(server, told, history)
                 report = report_document(told["now_seconds"], plan.cycle, sentences)
                 store.put(report_key(config.node, server.name), report)
-        self._may_log = True
+        self._may_log, self._wished = True, wishing
 
     def _store_of(self, controller: ControllerConfig) -> FolderStore | BucketStore | None:
         """A client of S3 is dear to make, and a reload may bring another place."""

@@ -127,6 +127,8 @@ def test_a_team_is_told_what_became_of_its_settings_by_its_own_rights(
         FolderStore(path.parent / "documents").put(settings_key("n1", "a"), settings)
         refused = "What its team set is not in force: settings/n1/a.json: weight must be at least"
         wait_until(lambda: refused in told(), told)
+        assert main(["weights", "unset", "a", "--config", str(path)]) == 0
+        wait_until(lambda: "A read of it counts with weight 1 (the default)" in told(), told)
     reports = path.parent / "documents" / "reports" / "n1"
     assert [one.name for one in reports.iterdir()] == ["a.json"]
     (reports / "a.json").write_text('{"kind": "spreds.report", "version": 1, "at_seconds": -1}')
