@@ -70,11 +70,11 @@ properties: ## property tests by random examples, ROUNDS (5) times; the gate's a
 	@for round in $$(seq $(or $(ROUNDS),5)); do \
 		$(PYTEST) -n 2 -q -m hypothesis --hypothesis-profile=search || exit 1; done
 
-coverage: ## branches of what decides over sizes, and over whom to believe; about a minute
+coverage: ## branches of what decides over sizes, and over whom to believe; a minute or two
 	@.venv/bin/coverage run -m pytest -q $(FAST_TESTS)
 	@.venv/bin/coverage report
 
-mutation: ## the same files, changed in many places: does a fast test fail? Five minutes; see docs/develop/mutation.md
+mutation: ## the same files, changed in many places: does a fast test fail? Up to half an hour; see docs/develop/mutation.md
 	@.venv/bin/mutmut run --max-children 2
 	@.venv/bin/mutmut results
 

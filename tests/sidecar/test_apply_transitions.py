@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -172,6 +173,18 @@ def test_who_came_with_less_than_its_size_and_does_not_evict_gets_it(node: Node)
     cut_who_came(come_back(node, 8, evicts=False), SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == 24 * MIB
     assert moved.more == [1, 0]
+
+
+@pytest.mark.parametrize("why", ["held", "refuses"])
+def test_who_came_with_less_and_may_not_be_set_is_left_alone(node: Node, why: str) -> None:
+    came = come_back(node, 8, evicts=False)
+    state = replace(came.state(24 * MIB), **{why: True})
+    moved = Counted(node, "transitions")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(came, "state", lambda _: state)
+        cut_who_came(came, SIZES, node.metrics)
+    assert node.servers[0].maxmemory_bytes == 8 * MIB
+    assert moved.more == [0, 0]
 
 
 def test_who_has_no_size_yet_or_was_there_all_along_is_not_cut(node: Node) -> None:
