@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sidecar.base.log_setup import event_of
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.control_state import Hold
 from sidecar.state.state_store import StateStore
@@ -100,6 +101,12 @@ class ManualResizes:
         self._gather(name, words)
         return self._holds and fits
 
+    def held_bytes(self, name: str) -> int | None:
+        """The size that somebody gave a server by hand before, where sizes may be set."""
+        control = self._store.now.control
+        hold = control.held.get(name) if control.sets_sizes else None
+        return hold.bytes if hold else None
+
     def tell_gathered(self, *, all_of_them: bool = False) -> None:
         """Again and again: tell in one sentence what came too fast, when its time is over."""
         now = self._now()
@@ -151,6 +158,18 @@ def _words(size_bytes: int) -> str:
     return format_size(size_bytes) if size_bytes else "no limit"
 
 
+def _has_again(watch: ServerWatch, held_bytes: int | None) -> bool:
+    """After a slip: what it was given by hand before, which the others have made room for."""
+    if held_bytes is None:
+        return False
+    try:
+        watch.set_maxmemory(held_bytes)
+    except (ServerDownError, ServerRefusedError) as error:
+        log.warning("server %s cannot be put back to what it was given: %s", watch.name, error)
+        return False
+    return True
+
+
 def note_manual_resizes(
     watches: Mapping[str, ServerWatch], manual_resizes: ManualResizes | None, *, counts: bool = True
 ) -> None:
@@ -166,9 +185,9 @@ def note_manual_resizes(
         size_bytes = watch.taken_by_hand()
         if size_bytes is None or not watch.evicts or not counts:
             continue
-        if manual_resizes is None or not manual_resizes.note(name, size_bytes, fixed, least):
-            watch.contest(size_bytes)
-        else:
+        if manual_resizes is not None and manual_resizes.note(name, size_bytes, fixed, least):
             fixed[name] = size_bytes
+        elif manual_resizes is None or not _has_again(watch, manual_resizes.held_bytes(name)):
+            watch.contest(size_bytes)
     if manual_resizes is not None:
         manual_resizes.tell_gathered()

@@ -385,6 +385,13 @@ def test_a_size_set_by_hand_holds_until_resume(applying: Path, servers: Servers)
         assert sum(sizes(servers).values()) <= 24 * MB
         reason = sidecar.status()["servers"][0]["keep_reason"]
         assert reason.startswith("held: somebody set it to 15 MiB by hand")
+        # A slip is put back to that, and not to what was planned before.
+        for slip in ("300mb", "0"):
+            servers["s0"].client.config_set("maxmemory", slip)
+            wait_for(lambda: sizes(servers)["s0"] == 15 * MB, sidecar)
+        wait_for_two_cycles(sidecar)
+        assert sizes(servers)["s0"] == 15 * MB
+        assert sidecar.status()["servers"][0]["held"]["bytes"] == 15 * MB
     # Also across a restart.
     with Load(list(servers.values())), sidecar_in_thread(applying) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2, sidecar)
