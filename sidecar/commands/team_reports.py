@@ -12,9 +12,8 @@ from sidecar.config.controller_config import ControllerConfig
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_report import report_document
 from sidecar.storage.configured_stores import make_settings_store
-from sidecar.storage.store import BucketStore, FolderStore, StoreError
+from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.keys import report_key
-from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +45,11 @@ class TeamReports:
         while not self._stop.wait(LOOK_SECONDS):
             try:
                 self.look()
-            except (StoreError, DocumentError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a store raises, it is tried again
                 self._sidecar.metrics.reports_unwritten.inc()
                 if self._may_log:
                     self._may_log = False
-                    log.warning("teams cannot be told what became of their settings: %s", error)
+                    log.warning("teams cannot be told what became of their settings: %r", error)
 
     def look(self) -> None:
         """Write the reports, if there is a plan since the last look, for all servers whose teams

@@ -1,4 +1,4 @@
-"""Keys that servers evict for what clients' buffers take for a moment, by their own counters."""
+"""Keys that servers evict for what passes, as clients' buffers, by their own counters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BufferWatch:
         for name, one in self._bursts.items():
             if now_seconds - one.last_seconds <= OVER_SECONDS:
                 yield (
-                    f"{name}: {_words(one)}: bound what clients may hold (maxmemory-clients, "
+                    f"{name}: {_words(one)}. If it is buffers, bound them (maxmemory-clients, "
                     "client-output-buffer-limit)"
                 )
 
@@ -80,14 +80,14 @@ def _taken_bytes(before: ServerReading, reading: ServerReading) -> float | None:
         return None
     grown_bytes = reading.baseline_bytes - before.baseline_bytes
     free_bytes = size_bytes - reading.counted_bytes
-    taken_bytes = float(max(grown_bytes, free_bytes))
+    taken_bytes = float(min(max(grown_bytes, free_bytes), size_bytes))
     return taken_bytes if taken_bytes >= evicted_bytes / 2 else None
 
 
 def _words(bursts: _Bursts) -> str:
     times = "" if bursts.times == 1 else f", {bursts.times} times"
     return (
-        f"something that is no key, as buffers of clients, took some "
-        f"{format_size(round(bursts.most_bytes))} for a moment{times} since "
-        f"{time_of_day(bursts.since_seconds)}, and {bursts.keys:,} keys were evicted for it"
+        f"something took some {format_size(round(bursts.most_bytes))} for a moment{times} since "
+        f"{time_of_day(bursts.since_seconds)}, as buffers of clients do, or a value that is gone, "
+        f"and {bursts.keys:,} keys were evicted for it"
     )

@@ -97,35 +97,35 @@ class Enforcement:
             self._engage(sizes_bytes, purpose, asked)
 
     def back_to(
-        self, sizes_bytes: Mapping[str, int], purpose: str, *, at_once: bool = True
+        self,
+        sizes_bytes: Mapping[str, int],
+        purpose: str,
+        at_once_bytes: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
-        """Have these sizes, or as near to them as budget and bounds allow; which they are. Not
-        ``at_once``: as memory is filled, also by those who are on their way.
-
-        Raises:
-            DocumentError: as ``initial_sizes``.
-            ValueError: nothing may be set now.
-        """
+        """Have these sizes, or as near to them as budget and bounds allow; which they are.
+        ``at_once_bytes``: what each is to have now, on its way to them; by default the same. Raises
+        DocumentError, as ``initial_sizes``, and ValueError: nothing may be set now."""
         if not self._store.now.control.sets_sizes:
             raise ValueError("nothing is set now")
-        fitted = partial(
-            fitted_sizes,
-            self.config.servers,
-            {**self._store.now.targets_bytes, **sizes_bytes},
-            unmovable_bytes(self._actuator.states()),
-            self._actuator.budget.bytes,
-        )
+        had, fixed = self._store.now.targets_bytes, unmovable_bytes(self._actuator.states())
+        servers, budget = self.config.servers, self.budget_bytes
+        fitted = partial(fitted_sizes, servers, {**had, **sizes_bytes}, fixed, budget)
         sizes = fitted(least := self._actuator.least_bytes())
         room = RoomMade.for_needs(fitted({}), sizes, least)
-        before = self.sizes_in_force() if at_once else dict(self._store.now.targets_bytes)
-        if at_once:
-            self._actuator.engage(sizes, sizes, purpose)
-        else:
-            self._actuator.set_targets(sizes, purpose)
+        before = had if at_once_bytes else self.sizes_in_force()
+        at_once = sizes
+        if at_once_bytes:
+            at_once = fitted_sizes(servers, {**sizes, **at_once_bytes}, fixed, budget, least)
+        self._actuator.engage(at_once, sizes, purpose)
         with self._store.update() as state:
             state.make_room(room or state.room)
         self._tell_changes(before, sizes, purpose)
         return sizes
+
+    @property
+    def sizes_now(self) -> dict[str, int]:
+        """Which servers are to have now, on their way to what is wanted."""
+        return {**self._store.now.targets_bytes, **self._actuator.intermediate_sizes.sizes_bytes}
 
     def sizes_in_force(self) -> dict[str, int]:
         """``maxmemory`` as last read (0: no limit); of who does not answer, what is wanted."""

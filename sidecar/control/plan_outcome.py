@@ -78,6 +78,7 @@ class PlanOutcome:
         # By what we saw ourselves: anybody can write a reason.
         sizes_bytes = {server.name: server.maxmemory_bytes for server in plan.servers}
         self._excuses = reasons_for_a_loss(sizes_bytes, observation)
+        self._partly_because: str | None = None
         self._floor_ratio = observation.planning.minimum_gain_ratio
         self._servers = [
             ServerOutcome(
@@ -91,14 +92,29 @@ class PlanOutcome:
     def look(
         self, readings: Mapping[str, ServerReading | None], not_counted: Collection[str] = ()
     ) -> None:
-        """Count what the servers say, again and again; of some not what they did until now."""
+        """Count what the servers say, again and again; of some, which have other sizes for now, not
+        what they did until now."""
+        if beside := self.changed.intersection(not_counted):
+            self._partly_because = f"{', '.join(sorted(beside))} had other sizes meanwhile"
         for server in self._servers:
             reading = readings.get(server.name)
             if reading is not None:
                 server.look(reading, counts=server.name not in not_counted)
 
-    def leave_out(self, name: str) -> bool:
-        """Judge the rest without this server; whether there is one left that was changed."""
+    def begin_anew(self, name: str, why: str) -> None:
+        """A server has lost keys to something else: what it misses counts when it is full again."""
+        for server in self._servers:
+            if server.name == name:
+                server.begin_anew()
+        if name in self.changed:
+            self._partly_because = self._partly_because or why
+
+    def leave_out(self, name: str, why: str) -> bool:
+        """What a server misses is nothing of the plan's, from now on; whether one is left that was
+        changed. Without who gains, a mean tells nothing of the whole: only single servers are
+        judged then."""
+        if name in self.changed:
+            self._partly_because = self._partly_because or why
         self._servers = [server for server in self._servers if server.name != name]
         return bool(self.changed)
 
@@ -160,6 +176,9 @@ class PlanOutcome:
 
     def _check(self, servers: Sequence[ServerOutcome]) -> Check:
         cycle = self.cycle
+        if self._partly_because is not None:
+            words = f"plan {cycle} is not judged as a whole, as {self._partly_because}"
+            return Check(cycle, "not_checked", words)
         code = self._plan.reason.partition(":")[0]
         if code in _NOT_FOR_A_GAIN and code in self._excuses:
             words = f"plan {cycle} was not made for a gain ({code}), and is not judged by one"

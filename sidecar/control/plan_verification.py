@@ -113,10 +113,11 @@ class PlanVerification:
                 self._stop(name, cycle, why, waits=False)
 
     def leave_out(self, names: Collection[str]) -> None:
-        """What these miss comes of something else: the plan is judged by the others."""
+        """What these miss until they are full again comes of something else: each server is judged
+        by itself from now on."""
         for name in names:
-            if self._outcome is not None and not self._outcome.leave_out(name):
-                self.disturbed(f"memory of {name} went to what is no key")
+            if self._outcome is not None:
+                self._outcome.begin_anew(name, f"memory of {name} went to something that passes")
 
     def _beside_room(self, readings: Mapping[str, ServerReading | None]) -> set[str]:
         """Servers that have other sizes for now, as room for others, or come back from them: what
@@ -162,7 +163,7 @@ class PlanVerification:
         if observation is not None:
             outcome.know(observation)
         check = replace(outcome.check(), at_seconds=time.time())
-        words = check.words
+        words, had = check.words, self._store.now.targets_bytes
         entry, self._entry = self._entry, None
         if check.verdict == "too_early":
             self._outcome = outcome
@@ -183,7 +184,7 @@ class PlanVerification:
         self._metrics.plans_checked.labels(check.verdict).inc()
         log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
         kind = "rollback" if check.verdict == "rolled_back" else "check"
-        entry = self._history.add(kind, words, **details)
+        entry = self._history.add(kind, words, **details, **self._sizes_since(had))
         self._entry = entry if check.verdict == "too_early" else None
 
     def _take_back(self, check: Check) -> str:
@@ -208,21 +209,28 @@ class PlanVerification:
 
     def _one_back(self, name: str, cycle: int) -> tuple[str, bool]:
         """The part of one server alone; what came of it, and whether it could be taken back."""
+        state = self._store.now
+        # What others made room for passes, and is nothing that was planned.
+        own = state.room.before_passing_needs(state.targets_bytes) if state.room else {}
         sizes = sizes_with_one_back(
-            name, self._before_bytes, self._store.now.targets_bytes, self._enforcement.budget_bytes
+            name, self._before_bytes, state.targets_bytes | own, self._enforcement.budget_bytes
+        )
+        # The others are perhaps still on their way, and those that got nothing go on with it.
+        way = sizes_with_one_back(
+            name, self._before_bytes, self._enforcement.sizes_now, self._enforcement.budget_bytes
         )
         try:
             purpose = f"the part of {name} in plan {cycle} is taken back"
-            # The others are perhaps still on their way, and lose nothing at once for this one.
-            sizes = self._enforcement.back_to(sizes, purpose, at_once=False)
+            sizes = self._enforcement.back_to(sizes, purpose, way)
         except ValueError as error:
             return f"the part of {name} cannot be taken back: {error}", False
         return f"{name} alone goes back, to {format_size(sizes[name])}", True
 
     def _stop(self, name: str, cycle: int, why: str, *, waits: bool) -> None:
         """Take back the part of one server, before the plan is judged for the others."""
-        if self._outcome is not None and not self._outcome.leave_out(name):
+        if self._outcome is not None and not self._outcome.leave_out(name, f"{name} went back"):
             self._outcome = None
+        had = self._store.now.targets_bytes
         done, is_back = self._one_back(name, cycle)
         words = f"plan {cycle} is stopped for {name}: {why}; {done}"
         if waits:
@@ -231,7 +239,14 @@ class PlanVerification:
         log.warning("%s", words)
         self._metrics.plans_checked.labels("rolled_back").inc()
         self.last = Check(cycle, "rolled_back", words, at_seconds=time.time(), at_fault=name)
-        self._history.add("rollback", words, cycle=cycle, at_fault=name, verdict="rolled_back")
+        moved = self._sizes_since(had)
+        verdict = "rolled_back"
+        self._history.add("rollback", words, cycle=cycle, at_fault=name, verdict=verdict, **moved)
+
+    def _sizes_since(self, had_bytes: Mapping[str, int]) -> dict[str, Any]:
+        """For the history, if other sizes are wanted now."""
+        now = self._store.now.targets_bytes
+        return {"sizes_before_bytes": had_bytes, "sizes_bytes": now} if now != had_bytes else {}
 
     def _roll_back(self, check: Check) -> str:
         before = self._store.now.control.wait

@@ -56,14 +56,29 @@ class ServerOutcome:
         )
         self._miss_ratio_before = seen.miss_ratio
         self._curve_error = seen.curve_error_ratio
-        self._first: ServerReading | None = None
         self._last: ServerReading | None = None
+        self._refills = False
+        self._least_baseline_bytes = math.inf
+        self._count_from_now_on()
+
+    def _count_from_now_on(self) -> None:
+        self._first: ServerReading | None = None
         # Weighted by reads: what it held, and its limit.
         self.hits = self.misses = self._read_bytes = self._limit_bytes = 0.0
         self._step_reads = self._step_read_bytes = 0.0
         # By the window's own curve: reads, and misses with the sizes that it had and had before.
         self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
         self._sampled_reads = 0.0
+
+    def _is_full_of_keys(self, reading: ServerReading) -> bool:
+        """Whatever else takes memory just now."""
+        usual_bytes = FULL_RATIO * reading.size_bytes - self._least_baseline_bytes
+        return reading.counted_bytes - reading.baseline_bytes >= usual_bytes
+
+    def begin_anew(self) -> None:
+        """It has lost keys to something that passes: nothing counts until it is full again."""
+        self._refills = True
+        self._count_from_now_on()
 
     @property
     def harm_seconds(self) -> float:
@@ -85,8 +100,11 @@ class ServerOutcome:
         if last is None or last.run_id != reading.run_id:
             self._first = reading
             return
-        if not counts:
+        self._least_baseline_bytes = min(self._least_baseline_bytes, reading.baseline_bytes)
+        self._refills = self._refills and not self._is_full_of_keys(reading)
+        if not counts or self._refills:
             return
+        self._first = self._first or reading
         hits = reading.keyspace_hits - last.keyspace_hits
         misses = reading.keyspace_misses - last.keyspace_misses
         if hits < 0 or misses < 0:

@@ -16,15 +16,21 @@ _STRING = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?'
 
 
 def parse_json(
-    text: bytes | str, source: str, max_bytes: int, *, keys_once: bool = False
+    text: bytes | str,
+    source: str,
+    max_bytes: int,
+    *,
+    keys_once: bool = False,
+    max_nodes: int = MAX_NODES,
 ) -> Fields:
     """The top table of a JSON document.
 
     Args:
         keys_once: no key may stand twice in a table; to see that takes memory for each.
+        max_nodes: tables, lists and keys at most; of what strangers send, fewer.
 
     Raises:
-        DocumentError: larger than ``max_bytes``, not UTF-8, more than ``MAX_NODES``, not JSON,
+        DocumentError: larger than ``max_bytes``, not UTF-8, more than ``max_nodes``, not JSON,
             nested too deeply, or not an object.
     """
     if len(text) > max_bytes:
@@ -35,8 +41,8 @@ def parse_json(
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
             raise DocumentError(f"{source}: not UTF-8: byte {error.start} is wrong") from error
-    if _nodes(text) > MAX_NODES:
-        raise DocumentError(f"{source}: more than {MAX_NODES} tables, lists and keys")
+    if _nodes(text, max_nodes) > max_nodes:
+        raise DocumentError(f"{source}: more than {max_nodes} tables, lists and keys")
     try:
         document = json.loads(text, object_pairs_hook=_table if keys_once else None)
     except (ValueError, RecursionError) as error:
@@ -54,17 +60,17 @@ def _table(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def _nodes(text: str) -> int:
+def _nodes(text: str, most: int) -> int:
     """Tables, lists and keys in a JSON text, counted before they are made; up to the bound."""
     count = _marks(text, 0, len(text))
-    if count <= MAX_NODES:
+    if count <= most:
         return count
     # Only now is it worth to leave out what stands within strings.
     count = end = 0
     for string in re.finditer(_STRING, text):
         count += _marks(text, end, string.start())
         end = string.end()
-        if count > MAX_NODES:
+        if count > most:
             return count
     return count + _marks(text, end, len(text))
 

@@ -188,10 +188,13 @@ def test_one_whose_counters_lie_goes_back_alone(
         step(verification, {**counts, **lies}, seconds)
 
     def note(
-        enforcement: Enforcement, wanted: Mapping[str, int], purpose: str, *, at_once: bool
+        enforcement: Enforcement,
+        wanted: Mapping[str, int],
+        purpose: str,
+        way: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
         liar.now = dict(enforcement._store.now.targets_bytes)
-        liar.after = back_to(enforcement, wanted, purpose, at_once=at_once)
+        liar.after = back_to(enforcement, wanted, purpose, way)
         return liar.after
 
     monkeypatch.setattr(PlanVerification, "look", lie)
