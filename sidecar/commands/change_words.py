@@ -27,7 +27,7 @@ def last_change(
     has = size_or(server["maxmemory_bytes"], "an unknown size")
     text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
     if server["maxmemory_bytes"] == change["to_bytes"]:
-        text = f"It was given this size at {at}, when it went {way} as memory was handed over"
+        text = f"It was given this size at {at}, when it went {way}"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
     found = [f"{text}: {words}."]

@@ -71,7 +71,7 @@ def server_sentences(
         # What made the size that it has comes first.
         *([*why, *change] if by_plan else [*change, *why]),
         *_worth(server, planned.get(config.name)),
-        *_hits(server, plan),
+        *_hits(server, plan, told),
         *([apart] if (apart := apart_words(server)) else []),
         *_replicas(server),
         *_limits(config, server),
@@ -188,14 +188,16 @@ def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> flo
     return 1.0 - (misses[place - 1] + share * (misses[place] - misses[place - 1]))
 
 
-def _hits(server: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
+def _hits(
+    server: dict[str, Any], plan: dict[str, Any] | None, told: Mapping[str, Any]
+) -> list[str]:
     if server["hit_ratio"] is None:
         return []
     text = f"In the last window its hit ratio was measured as {ratio_or(server['hit_ratio'])}"
     if server["predicted_hit_ratio"] is not None and server["curve"]:
         expected = ratio_or(server["predicted_hit_ratio"])
         size, wanted = server["maxmemory_bytes"], server["target_bytes"]
-        if size and wanted not in (None, size) and not server["held"]:
+        if is_on_its_way(server, dict(told)):
             # The figures are of two sizes.
             text += f"; it has {format_size(size)} now, and {expected} are expected with "
             text += format_size(wanted)

@@ -97,7 +97,7 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(entries[-options.limit :], indent=1))
         return 0
-    told = list(_folded(entries))[-options.limit :]
+    told = list(_folded(entries, options.server))[-options.limit :]
     for line, more in told:
         print_wrapped(line, indent="  ")
         for detail in more:
@@ -120,8 +120,11 @@ def _concerns(entry: dict[str, Any], name: str) -> bool:
     return (of or entry.get("at_fault")) in (None, name)
 
 
-def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """A line and its details for each entry, and one for plans in a row that keep all sizes."""
+def _folded(
+    entries: Iterable[dict[str, Any]], server: str | None
+) -> Iterator[tuple[str, list[str]]]:
+    """A line and its details, of one server or all, for each entry, and one for plans in a row that
+    keep all sizes."""
     kept: list[dict[str, Any]] = []
     for entry in entries:
         if entry["kind"] == "plan" and entry.get("decision") == "keep":
@@ -130,7 +133,7 @@ def _folded(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[str]]
         if kept:
             yield _kept_words(kept), []
             kept = []
-        yield _words(entry), list(_details(entry))
+        yield _words(entry), list(_details(entry, server))
     if kept:
         yield _kept_words(kept), []
 
@@ -158,13 +161,13 @@ def _words(entry: dict[str, Any]) -> str:
     return f"{time_of_day(entry['at_seconds'])}  {words}"
 
 
-def _details(entry: dict[str, Any]) -> Iterator[str]:
+def _details(entry: dict[str, Any], server: str | None) -> Iterator[str]:
     if entry.get("order"):
         return  # its words have them
     before, after = entry.get("sizes_before_bytes") or {}, entry.get("sizes_bytes") or {}
     reasons = entry.get("reasons") or {}
     for name, size in after.items():
-        if before.get(name) != size:
+        if before.get(name) != size and server in (None, name):
             had = format_size(before[name]) if name in before else "?"
             why = f" ({without_backend(reason_words(reasons[name]))})" if reasons.get(name) else ""
             yield f"{name} {had} -> {format_size(size)}{why}"

@@ -179,13 +179,14 @@ def _misses_words(
     plan: dict[str, Any], unknown: Collection[str], reads_per_second: Mapping[str, float | None]
 ) -> str | None:
     """Who misses more, and who less."""
-    now, then, changes = 0.0, 0.0, []
+    now, then, changes, missing = 0.0, 0.0, [], []
     for server in plan["servers"]:
         reads, ratios = (
             reads_per_second.get(server["name"]),
             (server["hit_ratio_before"], server["hit_ratio"]),
         )
         if not reads or None in ratios or server["name"] in unknown:
+            missing += [server["name"]] * (reads != 0)
             continue
         before, after = ((1 - ratio) * reads for ratio in ratios)
         now, then = now + before, then + after
@@ -193,8 +194,10 @@ def _misses_words(
             changes.append(f"{server['name']} {before:,.0f} -> {after:,.0f}")
     if not changes:
         return None
+    without = f", without {', '.join(missing)}" if missing else ""
     return (
-        f"misses a second, by the curves: {now:,.0f} now, {then:,.0f} then ({', '.join(changes)})"
+        f"misses a second, by the curves{without}: {now:,.0f} now, {then:,.0f} then "
+        f"({', '.join(changes)})"
     )
 
 

@@ -117,9 +117,8 @@ def _gains(told: dict[str, Any]) -> Iterator[str]:
             "what moves, restarts and refused writes cost is not in it"
         )
     would = told["recommended_gain"]
-    # While memory moves, what is in force is nothing that anybody chose.
-    moves = any(is_on_its_way(server, told) for server in told["servers"])
-    may_say = any(map(is_to_change, told["servers"])) and not moves
+    # Once sizes are set, plans count from those that are wanted, and this would not.
+    may_say = any(map(is_to_change, told["servers"])) and not told["sets_sizes"]
     if would and would["ratio"] is not None and may_say:
         yield (
             f"had the recommended sizes been in force for the last "

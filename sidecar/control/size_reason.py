@@ -25,4 +25,4 @@ def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
     planned_bytes = parse_size(amount[1].replace(",", ""))
     was_bytes = to_bytes - planned_bytes if amount[2] == "more" else to_bytes + planned_bytes
     was = format_size(max(0, was_bytes))
-    return f"{was} was planned for it, and the last plan changed that: {words}"
+    return f"counted from {was}: {words}"

@@ -397,7 +397,7 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
     for words in (
         "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
         "Why: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",
-        "when it went from 1.75 GiB to 2 GiB as memory was handed over: grew by 256 MiB",
+        "when it went from 1.75 GiB to 2 GiB: grew by 256 MiB",
         "In the same plan pages shrank by 256 MiB.",
         "One more MiB for it, beyond the plan's 3 GiB, would shorten the mean access time over all "
         "servers by 2.1 micro",
@@ -679,7 +679,7 @@ def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> N
     for change in (-step - 1024, step, -8 * step):
         said = of_which_change(f"shrinks: {words}", have, have + change)
         was = format_size(have + change + step)
-        assert said.startswith(f"{was} was planned for it, and the last plan changed that: ")
+        assert said.startswith(f"counted from {was}: ")
         assert said.endswith(f": {words}")
     assert of_which_change(words, 0, have) == words
     assert of_which_change("given back", have, have - step) == "given back"

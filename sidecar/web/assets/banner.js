@@ -51,7 +51,7 @@ function recommendedWords(status) {
   const gain = status.recommended_gain;
   const isToChange = ({ recommended_bytes: wanted, maxmemory_bytes: now }) => wanted && wanted !== now;
   if (!gain || gain.ratio === null || gain.ratio === undefined || !status.servers.some(isToChange)) return null;
-  if (status.servers.some((server) => isOnItsWay(server, status))) return null;
+  if (status.sets_sizes) return null;
   const much = gain.ratio >= 0 ? `${percent(gain.ratio)} less` : `${percent(-gain.ratio)} more`;
   return `With the recommended sizes the mean access time would have been ${much} since ${moment(gain.since_seconds, true)}, against the sizes in force and without the cost of moving.`;
 }

@@ -27,7 +27,7 @@ function entryLine(entry) {
   const reasons = Object.entries(entry.reasons ?? {});
   const head = [
     element("time", { datetime: new Date(entry.at_seconds * 1e3).toISOString() }, moment(entry.at_seconds, true)),
-    element("span", { class: bad ? "tag bad" : "tag" }, KINDS[entry.kind] ?? entry.kind), " ", sentence(entry.words),
+    element("span", { class: bad ? "tag bad" : "tag" }, KINDS[entry.kind] ?? entry.kind), " ", sentence(entry.words.replace("apply_from_now_on", "apply --from-now-on")),
     entry.times > 1 ? ` ${entry.times} times, the last at ${moment(entry.last_at_seconds)}.` : null,
     entry.by && entry.by !== "spreds" ? element("span", { class: "soft" }, ` By ${entry.by}.`) : null,
   ];
