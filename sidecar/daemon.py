@@ -235,7 +235,7 @@ class Sidecar:
                 self._store.write_again()
                 self._control.verification.disturbed("the sidecar stopped")
                 self._control.history.add("stop", "the sidecar stopped; sizes stay as they are")
-                log.info("stopped")
+                log.info("stopped: %s", self.metrics.snapshot())
 
     def _take_samples(self) -> None:
         self._samples.take_now(self._endpoint.receiver, self._stop)

@@ -226,6 +226,11 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
         return None
     why = "why is not known; the load may be another one since, or the window too short to tell"
     used = server["used_bytes"]
+    if measured > by_curve:
+        why = (
+            "a curve takes the first read of a key that it sees for a miss, so at first, and after "
+            "a change of the load, it says too little"
+        )
     if measured < by_curve and used is not None and used < _FILLED_RATIO * size:
         why = f"it has filled only {format_size(used)} of {format_size(size)} so far"
     return (

@@ -121,7 +121,7 @@ def _concerns(entry: dict[str, Any], name: str) -> bool:
 
 
 def _folded(
-    entries: Iterable[dict[str, Any]], server: str | None
+    entries: Iterable[dict[str, Any]], server: str | None = None
 ) -> Iterator[tuple[str, list[str]]]:
     """A line and its details, of one server or all, for each entry, and one for plans in a row that
     keep all sizes."""
@@ -161,7 +161,7 @@ def _words(entry: dict[str, Any]) -> str:
     return f"{time_of_day(entry['at_seconds'])}  {words}"
 
 
-def _details(entry: dict[str, Any], server: str | None) -> Iterator[str]:
+def _details(entry: dict[str, Any], server: str | None = None) -> Iterator[str]:
     if entry.get("order"):
         return  # its words have them
     before, after = entry.get("sizes_before_bytes") or {}, entry.get("sizes_bytes") or {}

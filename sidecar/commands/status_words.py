@@ -42,6 +42,8 @@ _OF_READS = (
     "hits since start",
     "reads/s",
 )
+# So many misses are filled where all is as it should be.
+_FILLED_RATIO = 0.9
 # What a process takes for itself cannot be told from fragmentation.
 _PURPOSES = {"fragmentation": "programs and fragmentation"}
 
@@ -209,11 +211,7 @@ def _notes(
             "backend: its latency is neither configured nor measured yet, so it gives no memory: "
             "set backend_latency"
         )
-    elif (
-        (said := server["backend_latency"])
-        and not waits
-        and said["backend_latency_source"] != "configured"
-    ):
+    elif (said := server["backend_latency"]) and not waits and _is_worth_telling(said):
         notes.append(f"backend: {ObservedLatency(**said).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))
@@ -224,6 +222,12 @@ def _notes(
         words = without_backend(reason_words(change["words"]))
         notes.append(f"changed at {time_of_day(change['at_seconds'])}: {words}")
     return notes
+
+
+def _is_worth_telling(latency: dict[str, Any]) -> bool:
+    """Whether it is not simply as configured."""
+    fill_ratio = latency["fill_ratio"]
+    return latency["backend_latency_source"] != "configured" or (fill_ratio or 1.0) < _FILLED_RATIO
 
 
 def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, Any] | None) -> str:

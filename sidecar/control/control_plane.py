@@ -171,7 +171,7 @@ class ControlPlane:
                 self.history.add("server", words, server=name)
             for name in self.watches.refusals.lasting(now_seconds):
                 self.verification.refused_writes(name)
-            self.verification.leave_out(self.watches.buffers.just_now)
+            self.verification.lost_keys(self.watches.buffers.just_now)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 

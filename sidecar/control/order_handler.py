@@ -92,7 +92,7 @@ class OrderHandler:
         log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
         if has_effect:
             kind = "rollback" if order.what == "rollback" else "order"
-            sizes = _sizes_since(before[-1], self._store.now)
+            sizes = _sizes_since(before[-1], self._store.now, order.to)
             self._history.add(kind, words, by=order.by, order=order.to_json(), **sizes)
         else:
             self._history.add_without_effect(words, by=order.by, order=order.to_json())
@@ -273,11 +273,8 @@ class OrderHandler:
         total_bytes = sum({**self._enforcement.sizes_in_force(), **sizes}.values())
         budget_bytes = self._actuator.budget.bytes
         sizes = {name: size for name, size in sizes.items() if name not in missing}
-        done = (
-            f"going back to the sizes from before SPREDS, {_sizes(sizes)}"
-            if sizes
-            else "nothing is set"
-        )
+        went = f"going back to the sizes from before SPREDS, {_sizes(sizes)}"
+        done = went if sizes else "nothing is set"
         above = (
             f"; together {format_size(total_bytes)}, above the budget of "
             f"{format_size(budget_bytes)}"
@@ -294,7 +291,9 @@ def _sizes(sizes_bytes: Mapping[str, int]) -> str:
     )
 
 
-def _sizes_since(before: object, state: SidecarState) -> dict[str, Any]:
-    """For the history, if other sizes are wanted now."""
+def _sizes_since(before: object, state: SidecarState, to: str = "") -> dict[str, Any]:
+    """For the history, if other sizes are wanted now; ``to`` installation: those before SPREDS."""
     now = state.targets_bytes
+    if to == "installation":
+        now = now | {name: size for name, size in state.control.installed_bytes.items() if size}
     return {} if now == before else {"sizes_before_bytes": before, "sizes_bytes": now}

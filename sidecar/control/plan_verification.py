@@ -112,9 +112,9 @@ class PlanVerification:
                 why = f"no eviction frees some {format_size(least_bytes)} of it"
                 self._stop(name, cycle, why, waits=False)
 
-    def leave_out(self, names: Collection[str]) -> None:
-        """What these miss until they are full again comes of something else: each server is judged
-        by itself from now on."""
+    def lost_keys(self, names: Collection[str]) -> None:
+        """These lost keys to something that passes, and miss them until they are full again: each
+        server is judged by itself from now on."""
         for name in names:
             if self._outcome is not None:
                 self._outcome.begin_anew(name, f"memory of {name} went to something that passes")

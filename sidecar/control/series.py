@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
@@ -103,18 +103,12 @@ class Series:
         self, servers: Mapping[str, ServerObservation], hit_ratios: Mapping[str, float]
     ) -> float | None:
         """Weighted by the reads of now; ``None`` if that is not known."""
-        rates = {
-            name: servers[name].weight * rate
+        counted = {
+            name: (rate, 1 - hit_ratios[name])
             for name, rate in self.reads_per_second.items()
-            if name in hit_ratios and name in servers and servers[name].backend_latency_seconds
+            if name in hit_ratios and name in servers
         }
-        total = math.fsum(rates.values())
-        if not total:
-            return None
-        return math.fsum(
-            rate / total * access_seconds(servers[name], hit_ratios[name])
-            for name, rate in rates.items()
-        )
+        return access_seconds_of(counted, servers.values())
 
     def table(self) -> dict[str, Any]:
         """Columns, the oldest first; ``None`` where nothing is known."""

@@ -11,8 +11,8 @@ from sidecar.servers.server_errors import ServerDownError, ServerSilentError, Wr
 # where a stranger has its port, who listens is looked up each time: a sixth of a core at most. One
 # that hangs finds all questions when it goes on; to wait for it costs nothing.
 LEAST_RETRY_SECONDS = 0.05
-DOWN_RETRY_RATIO = 5.0
-HANG_RETRY_RATIO = 0.5
+RETRY_RATIO = 0.5
+BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
 PASSWORD_RETRY_SECONDS = 10.0
 
 
@@ -52,8 +52,11 @@ class Reachability:
         """It did not, or not as it must; whether it had before."""
         self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
         now = time.monotonic()
-        ratio = HANG_RETRY_RATIO if self.is_silent else DOWN_RETRY_RATIO
-        pause_seconds = max(LEAST_RETRY_SECONDS, ratio * (now - self._asked_at))
+        took_seconds = now - self._asked_at
+        busy_seconds = min(took_seconds, LONGEST_BUSY_SECONDS)
+        pause_seconds = max(
+            LEAST_RETRY_SECONDS, RETRY_RATIO * took_seconds, BUSY_RETRY_RATIO * busy_seconds
+        )
         if not isinstance(error, ServerDownError):
             # It answers, so it is asked less and less often.
             pause_seconds = self._unread.fail()

@@ -751,6 +751,9 @@ def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
     curve = {"sizes_bytes": [0.0, float(size)], "miss_ratios": [1.0, 0.1]}
     apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **few})
     assert (apart or "").endswith("it has filled only 512 MiB of 2 GiB so far.")
+    more = {**few, "hit_ratio": 0.99}
+    apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **more})
+    assert (apart or "").endswith("and after a change of the load, it says too little.")
     full = {**few, "used_bytes": size}
     apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **full})
     assert (apart or "").endswith("or the window too short to tell.")

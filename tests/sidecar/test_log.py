@@ -282,7 +282,7 @@ def test_the_running_sidecar_logs_as_its_file_says(
     messages = []
     for line in process.lines:
         messages.append(json.loads(line)["message"] if form == "json" else line)
-    assert any("stopped" in message for message in messages)
+    assert any("stopped: " in message for message in messages)
 
 
 def test_libraries_do_not_talk() -> None:

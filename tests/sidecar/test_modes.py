@@ -169,6 +169,9 @@ def test_a_sum_above_the_budget_is_said_and_left(path: Path, servers: Servers) -
         said = sidecar.order(Order("rollback", "ann", to="installation"))
         assert "together 40 MiB, above the budget of 24 MiB" in said
         assert sizes(servers) == {"s0": 0, "s1": 40 * MB}
+        told = read_history(history_path(path.parent / "state.json"))
+        (back,) = [entry for entry in told if entry["kind"] == "rollback"]
+        assert back["sizes_before_bytes"]["s1"] < back["sizes_bytes"]["s1"] == 40 * MB
         sidecar.order(Order("pause", "ann"))
         # The status says what was read last, which may be from before the rollback.
         wait_for(lambda: "no maxmemory: 'spreds resume' gives it one" in problems(sidecar), sidecar)

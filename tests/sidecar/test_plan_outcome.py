@@ -427,7 +427,7 @@ def test_what_a_server_misses_that_lost_keys_to_buffers_counts_when_it_is_full_a
     made = promise(predicted=0.2)
     verification, _ = verification_of(made)
     after(made, 0.2, FLAT)
-    verification.leave_out({"b"})
+    verification.lost_keys({"b"})
     lost = reading("b", 8_000, 9_000, 4 * MB, MB)
     made.look({"b": lost})
     made.step({name: Counted(1000, FLAT) for name in "ab"}, 10.0)

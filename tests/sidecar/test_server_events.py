@@ -97,7 +97,7 @@ def test_a_real_restart(start_server: StartServer, write_node: WriteNode) -> Non
     pages = start_server("8mb")
     path = write_node({"pages": pages, "other": start_server("8mb")}, budget="16mb")
     with sidecar_in_thread(path) as sidecar:
-        events = sidecar._control._server_events
+        events = sidecar._control.watches._events
         wait_until(lambda: "pages" in events._told, sidecar.metrics.snapshot)
         pages.restart()
 

@@ -156,7 +156,7 @@ def test_a_reload_with_a_mistake_keeps_the_old_configuration(
         os.kill(process.process.pid, signal.SIGHUP)
         process.read_until("[sampling] changed, restart for that")
         main(["status", str(path)])
-        assert "problem: the reload was refused, nothing of the new" in capsys.readouterr().out
+        assert "problem: the reload was refused, the file before" in capsys.readouterr().out
         path.write_text(good.replace("500ms", "400ms"))
         os.kill(process.process.pid, signal.SIGHUP)
         process.read_until("reloaded: cycle.maximum_age 500ms -> 400ms")

@@ -103,12 +103,12 @@ def _begin_long_shrink(stage: FaultStage) -> None:
         raise RowFailedError("it did not come into a shrink")
 
 
-@ROWS.add("sidecar: SIGTERM in a swap", "the same, twice", 2, says=("stopped",), quick=True)
+@ROWS.add("sidecar: SIGTERM in a swap", "the same, twice", 2, says=("stopped:",), quick=True)
 @ROWS.add(
     "sidecar: SIGTERM at random",
     "SIGTERM somewhere in a swap: exit code 0, no server left in a shrink; started again",
     TERMINATIONS,
-    says=("stopped",),
+    says=("stopped:",),
 )
 def _terminate(stage: FaultStage, times: int) -> str:
     chance = random.Random(1)
