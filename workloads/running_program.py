@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from workloads.interruption import uninterrupted
@@ -59,12 +59,14 @@ def running_command(
 
 def _stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
     """End a process that leads a group, and everything in the group."""
-    if process.poll() is None:
-        os.killpg(process.pid, number)
-        try:
-            process.wait(STOP_LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+    # Another thread may wait for it just now: then it says that it runs, and is gone.
+    with suppress(ProcessLookupError):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+            try:
+                process.wait(STOP_LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout:
         process.stdout.close()
