@@ -232,9 +232,14 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
         wait_until(there, sidecar.metrics.snapshot)
         wait_until(lambda: sidecar._store.now.settled, sidecar.metrics.snapshot)
-        capsys.readouterr()
-        assert main(["status", str(path)]) == 0
-        assert "planned" not in capsys.readouterr().out
+
+        def told() -> str:
+            capsys.readouterr()
+            assert main(["status", str(path)]) == 0
+            return capsys.readouterr().out
+
+        # It says what was read last.
+        wait_until(lambda: "planned" not in told(), told)
 
 
 def test_one_of_which_too_little_is_known_goes_on_giving_as_the_others_fill(
