@@ -227,7 +227,8 @@ def _notes(
 def _is_worth_telling(latency: dict[str, Any]) -> bool:
     """Whether it is not simply as configured."""
     fill_ratio = latency["fill_ratio"]
-    return latency["backend_latency_source"] != "configured" or (fill_ratio or 1.0) < _FILLED_RATIO
+    is_unfilled = fill_ratio is not None and fill_ratio < _FILLED_RATIO
+    return bool(is_unfilled or latency["backend_latency_source"] != "configured")
 
 
 def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, Any] | None) -> str:
