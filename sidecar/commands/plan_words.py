@@ -181,10 +181,8 @@ def _misses_words(
     """Who misses more, and who less."""
     now, then, changes, missing = 0.0, 0.0, [], []
     for server in plan["servers"]:
-        reads, ratios = (
-            reads_per_second.get(server["name"]),
-            (server["hit_ratio_before"], server["hit_ratio"]),
-        )
+        reads = reads_per_second.get(server["name"])
+        ratios = server["hit_ratio_before"], server["hit_ratio"]
         if not reads or None in ratios or server["name"] in unknown:
             missing += [server["name"]] * (reads != 0)
             continue

@@ -117,10 +117,10 @@ def execute(options: argparse.Namespace) -> int:
     to remove. Raises DocumentError, StoreError."""
     place = _place(options)
     key = settings_key(place.node, options.server)
-    text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show" and options.why:
         _print_report(list(report_sentences(place.store, place.node, options.server)), options)
         return 0
+    text = place.store.get(key, MAX_SETTINGS_BYTES)
     if options.verb == "show":
         _show(text, place, options)
         return 0

@@ -16,7 +16,7 @@ from sidecar.control.history import History, history_path
 from sidecar.control.measured_access_time import counted_reads
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
-from sidecar.control.plan_verification import PlanVerification, is_disturbance
+from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.series import Series
 from sidecar.control.server_watches import ServerWatches
@@ -25,6 +25,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.budget_keeper import BUDGET_FELL
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.gain_since_installation import GainSinceInstallation
@@ -193,7 +194,7 @@ class ControlPlane:
             self.history.add(
                 "budget", f"{why}: {ways}", sizes_before_bytes=before, sizes_bytes=moved
             )
-            if is_disturbance(why):
+            if why == BUDGET_FELL:
                 self.verification.disturbed(f"sizes were changed: {why}")
 
     def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:

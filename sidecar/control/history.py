@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,10 @@ class History:
 
         write_whole(path, b"".join(text + b"\n" for text in self._rooms.all()))
         self._lines = len(self._rooms)
+
+
+def sizes_since(had_bytes: Mapping[str, int], wanted_bytes: Mapping[str, int]) -> dict[str, Any]:
+    """An entry's sizes, by server, if others are wanted now than before."""
+    if wanted_bytes == had_bytes:
+        return {}
+    return {"sizes_before_bytes": had_bytes, "sizes_bytes": wanted_bytes}

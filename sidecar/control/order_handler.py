@@ -8,20 +8,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from sidecar.base.log_setup import ALWAYS, EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.given_back import given_back
-from sidecar.control.history import History
+from sidecar.control.history import History, sizes_since
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import believe
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
-from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
@@ -68,7 +66,7 @@ class OrderHandler:
                 f"it is for node {order.node}, and this is the sidecar of {self.config.node}"
             )
         with self._lock:
-            before = self._in_force()
+            before, had = self._in_force(), self._store.now.targets_bytes
             try:
                 done = {
                     "apply": self._apply,
@@ -92,7 +90,7 @@ class OrderHandler:
         log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
         if has_effect:
             kind = "rollback" if order.what == "rollback" else "order"
-            sizes = _sizes_since(before[-1], self._store.now, order.to)
+            sizes = sizes_since(had, self._wanted_by(order))
             self._history.add(kind, words, by=order.by, order=order.to_json(), **sizes)
         else:
             self._history.add_without_effect(words, by=order.by, order=order.to_json())
@@ -107,6 +105,13 @@ class OrderHandler:
             control.pause and control.pause.until_seconds is None,
             self._store.now.targets_bytes,
         )
+
+    def _wanted_by(self, order: Order) -> dict[str, int]:
+        """The sizes an order wants: those before SPREDS where it goes back to these."""
+        wanted = self._store.now.targets_bytes
+        if order.to != "installation":
+            return wanted
+        return wanted | {name: size for name, size in self._control.installed_bytes.items() if size}
 
     def tick(self, now_seconds: float) -> None:
         """Again and again: end a pause whose time is over, by the clock or by how long it was."""
@@ -128,7 +133,7 @@ class OrderHandler:
                 log.warning("the pause is over, but goes on: %s", error)
                 return
         log.info("%s", words := f"the pause by {pause.by} is over: {done}")
-        self._history.add("order", words, **_sizes_since(before, self._store.now))
+        self._history.add("order", words, **sizes_since(before, self._store.now.targets_bytes))
 
     @property
     def _control(self) -> ControlState:
@@ -289,11 +294,3 @@ def _sizes(sizes_bytes: Mapping[str, int]) -> str:
     return ", ".join(
         f"{name} {format_size(size) if size else 'no limit'}" for name, size in sizes_bytes.items()
     )
-
-
-def _sizes_since(before: object, state: SidecarState, to: str = "") -> dict[str, Any]:
-    """For the history, if other sizes are wanted now; ``to`` installation: those before SPREDS."""
-    now = state.targets_bytes
-    if to == "installation":
-        now = now | {name: size for name, size in state.control.installed_bytes.items() if size}
-    return {} if now == before else {"sizes_before_bytes": before, "sizes_bytes": now}

@@ -106,17 +106,19 @@ class PlanOutcome:
         for server in self._servers:
             if server.name == name:
                 server.begin_anew()
-        if name in self.changed:
-            self._partly_because = self._partly_because or why
+        self._judge_singly(name, why)
 
     def leave_out(self, name: str, why: str) -> bool:
         """What a server misses is nothing of the plan's, from now on; whether one is left that was
-        changed. Without who gains, a mean tells nothing of the whole: only single servers are
-        judged then."""
-        if name in self.changed:
-            self._partly_because = self._partly_because or why
+        changed."""
+        self._judge_singly(name, why)
         self._servers = [server for server in self._servers if server.name != name]
         return bool(self.changed)
+
+    def _judge_singly(self, name: str, why: str) -> None:
+        """Without who gains, a mean tells nothing of the whole."""
+        if name in self.changed:
+            self._partly_because = self._partly_because or why
 
     @property
     def restarted(self) -> list[str]:

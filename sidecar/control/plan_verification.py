@@ -11,10 +11,9 @@ from typing import Any
 from sidecar.base.metrics import Metrics
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.enforcement import Enforcement
-from sidecar.control.history import History
+from sidecar.control.history import History, sizes_since
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.servers.budget_keeper import UNUSED
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
@@ -28,15 +27,6 @@ log = logging.getLogger(__name__)
 _MOST_DOUBLINGS = 5
 # Of its size, as room for others, that hardly changes what a server misses.
 _ROOM_RATIO = 0.05
-
-
-# How a reason begins to change sizes for room, which passes; what comes meanwhile does not count.
-_FOR_ROOM = ("room ", "less room ")
-
-
-def is_disturbance(why: str) -> bool:
-    """Whether what comes of a plan cannot be told from what comes of another change of sizes."""
-    return why != UNUSED and not why.startswith(_FOR_ROOM)
 
 
 class PlanVerification:
@@ -184,7 +174,8 @@ class PlanVerification:
         self._metrics.plans_checked.labels(check.verdict).inc()
         log.log(logging.WARNING if check.verdict == "rolled_back" else logging.INFO, "%s", words)
         kind = "rollback" if check.verdict == "rolled_back" else "check"
-        entry = self._history.add(kind, words, **details, **self._sizes_since(had))
+        moved = sizes_since(had, self._store.now.targets_bytes)
+        entry = self._history.add(kind, words, **details, **moved)
         self._entry = entry if check.verdict == "too_early" else None
 
     def _take_back(self, check: Check) -> str:
@@ -239,14 +230,14 @@ class PlanVerification:
         log.warning("%s", words)
         self._metrics.plans_checked.labels("rolled_back").inc()
         self.last = Check(cycle, "rolled_back", words, at_seconds=time.time(), at_fault=name)
-        moved = self._sizes_since(had)
-        verdict = "rolled_back"
-        self._history.add("rollback", words, cycle=cycle, at_fault=name, verdict=verdict, **moved)
-
-    def _sizes_since(self, had_bytes: Mapping[str, int]) -> dict[str, Any]:
-        """For the history, if other sizes are wanted now."""
-        now = self._store.now.targets_bytes
-        return {"sizes_before_bytes": had_bytes, "sizes_bytes": now} if now != had_bytes else {}
+        self._history.add(
+            "rollback",
+            words,
+            cycle=cycle,
+            at_fault=name,
+            verdict="rolled_back",
+            **sizes_since(had, self._store.now.targets_bytes),
+        )
 
     def _roll_back(self, check: Check) -> str:
         before = self._store.now.control.wait

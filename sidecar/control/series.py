@@ -10,7 +10,6 @@ from typing import Any
 from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
-from solver_lambda.planning.effective_access_time import AccessCost
 
 MOST_POINTS = 1000
 _MOST_MARKS = 100
@@ -39,7 +38,8 @@ class Series:
     Attributes:
         hit_ratios, reads_per_second: of each server since the last point but one.
         mean_seconds: the mean access time of those, weighted by reads; ``None``: not known.
-        unmeasured: servers that are read, and are not in it, as what a miss costs is not known.
+        unmeasured: servers that are read, and are not in it: not in that time, or what a miss
+            costs is not known.
     """
 
     def __init__(self, cycle_seconds: float) -> None:
@@ -132,8 +132,3 @@ class Series:
                 for name in names
             },
         }
-
-
-def access_seconds(server: ServerObservation, hit_ratio: float) -> float:
-    """Return the mean access time with this hit ratio."""
-    return AccessCost.of(server).mean_seconds(1 - hit_ratio)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.config.node import ServerConfig
 from sidecar.control.problems import NOT_ASKED
-from sidecar.control.series import access_seconds
 from sidecar.control.size_reason import of_which_change
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
@@ -24,6 +23,7 @@ from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan
+from solver_lambda.planning.effective_access_time import AccessCost
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
@@ -201,7 +201,9 @@ def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
 
 
 def _access(seen: ServerObservation | None, hit_ratio: float | None) -> float | None:
-    return None if seen is None or hit_ratio is None else access_seconds(seen, hit_ratio)
+    if seen is None or hit_ratio is None:
+        return None
+    return AccessCost.of(seen).mean_seconds(1 - hit_ratio)
 
 
 def _keep_reason(

@@ -21,8 +21,10 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# Why sizes change where a replica uses less than it has: that is no disturbance.
+# Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
+# The one reason that does not pass: what came of a plan cannot be told from what comes of it.
+BUDGET_FELL = "the budget fell"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
 
 
@@ -89,7 +91,7 @@ class BudgetKeeper:
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         while self._actuator.fitted:
-            self._tell(*self._actuator.fitted.popleft(), "the budget fell")
+            self._tell(*self._actuator.fitted.popleft(), BUDGET_FELL)
         if self._actuator.looks_on or not self._actuator.settled:
             return
         follow_roles(self._store, self._actuator.readings)

@@ -352,6 +352,21 @@ def verification_of(outcome: PlanOutcome) -> tuple[PlanVerification, History]:
     return verification, history
 
 
+def taking_back(
+    outcome: PlanOutcome,
+) -> tuple[PlanVerification, History, list[dict[str, int]]]:
+    """It takes back what it should; to which sizes, in the last one."""
+    verification, history = verification_of(outcome)
+    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
+    back: list[dict[str, int]] = []
+    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
+        budget_bytes=20 * MB,
+        back_to=lambda sizes, why, way=None: back.append(sizes) or sizes,
+        sizes_now={},
+    )
+    return verification, history, back
+
+
 @pytest.mark.parametrize("how", ["restart", "room"])
 def test_what_somebody_else_did_meanwhile_is_no_harm_of_a_plan(how: str) -> None:
     """By replies that he does not read, a client of one cache had any plan taken back."""
@@ -384,14 +399,7 @@ def test_a_server_that_misses_more_than_any_curve_of_it_says_gets_its_memory_bac
     missed: float, says: dict[int, float], error: float, is_refuted: bool
 ) -> None:
     made = promise(predicted=0.2, error=error)
-    verification, history = verification_of(made)
-    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
-    back: list[dict[str, int]] = []
-    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
-        budget_bytes=20 * MB,
-        back_to=lambda sizes, why, way: back.append(sizes) or sizes,
-        sizes_now={},
-    )
+    verification, history, back = taking_back(made)
     after(made, missed, None)
     counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, says)}
     verification.step(counts, 10.0)
@@ -446,14 +454,7 @@ def test_what_a_server_misses_that_lost_keys_to_buffers_counts_when_it_is_full_a
 
 def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
     made = promise(predicted=0.2)
-    verification, history = verification_of(made)
-    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
-    back: list[dict[str, int]] = []
-    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
-        budget_bytes=20 * MB,
-        back_to=lambda sizes, why, way: back.append(sizes) or sizes,
-        sizes_now={},
-    )
+    verification, history, back = taking_back(made)
     verification.refused_writes("a")  # which has grown
     assert back == []
     verification.refused_writes("b")
@@ -497,11 +498,7 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
 ) -> None:
     """By needs that come and go, a client of one cache kept all plans from being judged."""
     made = promise(predicted=0.2)
-    verification, _ = verification_of(made)
-    verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0
-    verification._enforcement = SimpleNamespace(  # type: ignore[assignment]
-        budget_bytes=20 * MB, back_to=lambda sizes, why, way=None: sizes, sizes_now={}
-    )
+    verification, _, _ = taking_back(made)
     before = {"a": 16 * MB, "b": 4 * MB}
     has = {**before, "b": round((4 - gave_mb) * MB)}
     room = RoomMade(before, before if is_returned else has, {}, {"a": MB})
