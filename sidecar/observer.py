@@ -29,6 +29,8 @@ from solver_lambda.planning.size_ranges import attainable_minima
 SILENT_SECONDS = 5.0
 # So many times what is known of a backend's latency its team may state.
 BELIEVED_RATIO = 10
+# So many of the misses may be written by chance without a word of it.
+_FEW_BY_CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -220,8 +222,17 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason
     if latency_seconds is None:
-        return "no_backend_latency: neither configured nor measured yet"
+        return f"no_backend_latency: {_no_latency_words(seen.estimate)}"
     return None
+
+
+def _no_latency_words(estimate: Estimate) -> str:
+    if estimate.chance_ratio <= _FEW_BY_CHANCE:
+        return "neither configured nor measured yet"
+    return (
+        "not configured, and cannot be measured: its keys are written whether they were missed or "
+        f"not (that may be {estimate.chance_ratio:.0%} of what followed its misses)"
+    )
 
 
 def _no_curve(size_bytes: int) -> MissRatioCurve:

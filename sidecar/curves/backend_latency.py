@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from sidecar.curves.fills import Counted, Fills
+from typing import NamedTuple
+
+import numpy as np
+
+from sidecar.curves.fills import Fills, FloatArray
 from sidecar.samples.batch import Batch
 
 LONGEST_SECONDS = 60.0
 # A write that comes later on average is no fill: some client overwrites the key by chance.
 _LONGEST_MEAN_SECONDS = 10.0
+# Where chance alone brings more of the writes that come so late, it may bring all: keys that are
+# missed are written more or less often than those that are hit.
+_MOST_CHANCE_RATIO = 0.2
+_FEWEST_BY_CHANCE = 5.0
 MOST_PENDING = 4096
 _FEWEST_FILLS = 30
 _FEWEST_FILL_RATIO = 0.2
+
+
+class _Fills(NamedTuple):
+    """Misses that were filled, their seconds in all, misses that were decided, and how many of them
+    writes ended that may have come by chance."""
+
+    fills: float
+    seconds: float
+    decided: float
+    by_chance: float
 
 
 class BackendLatency:
@@ -21,41 +39,32 @@ class BackendLatency:
     * *From the first miss to the first write.* Later readers of the same key wait less.
     * *Queues count.* Time that a client spends before asking, or between the answer and the write
       (a connection pool, a batch of writes), is in it: biased upward.
-    * *Writes that come late.* Where they come after more than 10 s on average, they are no fills:
-      keys are written through, and overwritten by chance. Then nothing is measured.
-    * *A write from elsewhere*, such as an update of a key that was just missed, looks like a fill:
-      biased downward where keys are often written.
+    * *Writes by chance* are no fills. Where keys are written through, a key that was hit is written
+      as soon as one that was missed. So hits wait for a write, too, and tell how many writes would
+      come after as long a wait without any fill (by a life table: of those that waited so long, the
+      share that is written within the same octave). An octave of waits in which that explains more
+      than a fifth of the fills does not count at all, nor do those after one in which misses and
+      hits are written about as often; nor does what comes after more than 10 s on average.
     * *What is never filled* within a minute is left out, and says nothing (backends that answer
       "no such object" may be faster): ``fill_ratio`` tells how much that is.
     * *Resolution.* That of the server's clock: below a millisecond, with the module some ms.
 
-    Memory: a bounded number of misses wait for their fill.
+    Memory: a bounded number of misses and hits wait for their write.
 
     Attributes:
-        fills: pairs misses with writes.
+        fills: pairs misses, and hits, with writes.
     """
 
     def __init__(self) -> None:
         self.fills = Fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
-        self._fills = 0.0
-        self._unfilled = 0.0
-        self._seconds = 0.0
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
-        self.add(self.fills.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us))
-
-    def add(self, counted: Counted) -> None:
-        """Take what has been counted of the next batch."""
-        self._fills += counted.fills
-        self._unfilled += counted.unfilled
-        self._seconds += counted.seconds
+        self.fills.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us)
 
     def decay(self, factor: float) -> None:
         """Let what was seen so far count ``factor`` times as much."""
-        self._fills *= factor
-        self._unfilled *= factor
-        self._seconds *= factor
+        self.fills.waits *= factor
 
     def clear_pending(self) -> None:
         """Forget the misses that wait, for example as the server has restarted."""
@@ -64,15 +73,43 @@ class BackendLatency:
     @property
     def fill_ratio(self) -> float | None:
         """Share of the misses that were filled; ``None`` if none is decided yet."""
-        decided = self._fills + self._unfilled
-        fills = self._fills if self._seconds <= _LONGEST_MEAN_SECONDS * self._fills else 0.0
-        return fills / decided if decided else None
+        found = self._found()
+        return found.fills / found.decided if found.decided else None
+
+    @property
+    def chance_ratio(self) -> float:
+        """Share of the misses that a write followed which may have come by chance."""
+        found = self._found()
+        return found.by_chance / found.decided if found.decided else 0.0
 
     @property
     def mean_seconds(self) -> float | None:
         """Mean latency; ``None`` with fewer than 30 fills, or when fewer than one miss in five is
         filled (the others would have to be guessed)."""
-        ratio = self.fill_ratio
-        if self._fills < _FEWEST_FILLS or ratio is None or ratio < _FEWEST_FILL_RATIO:
+        found = self._found()
+        if found.fills < max(_FEWEST_FILLS, _FEWEST_FILL_RATIO * found.decided):
             return None
-        return self._seconds / self._fills
+        return found.seconds / found.fills
+
+    def _found(self) -> _Fills:
+        (written, seconds, unwritten), (hit_written, _, hit_unwritten) = self.fills.waits
+        at_risk, hits_at_risk = (
+            _at_or_later(written + unwritten),
+            _at_or_later(hit_written + hit_unwritten),
+        )
+        by_chance = at_risk * hit_written / np.maximum(hits_at_risk, 1.0)
+        is_chance = by_chance > _MOST_CHANCE_RATIO * written
+        # What comes later than where chance sets in is too rare to be told from it.
+        is_onset = is_chance & (hit_written >= _FEWEST_BY_CHANCE)
+        is_onset &= written >= _MOST_CHANCE_RATIO * by_chance
+        counts = ~is_chance & ~np.logical_or.accumulate(is_onset)
+        decided, fills = float(at_risk[0]), float(written[counts].sum())
+        filled_seconds = float(seconds[counts].sum())
+        if filled_seconds > _LONGEST_MEAN_SECONDS * fills:
+            fills = filled_seconds = 0.0
+        return _Fills(fills, filled_seconds, decided, float(written.sum()) - fills)
+
+
+def _at_or_later(ended: FloatArray) -> FloatArray:
+    """How many waits ended in each bin or a later one; shape as given."""
+    return np.asarray(np.cumsum(ended[::-1])[::-1])

@@ -7,7 +7,6 @@ from itertools import accumulate
 
 from sidecar.curves.backend_latency import LONGEST_SECONDS, MOST_PENDING
 from sidecar.curves.batch_by_parts import BatchReads, Parts, take_by_parts
-from sidecar.curves.fills import Counted
 from sidecar.curves.sampled_eviction import PER_OCTAVE
 from sidecar.kernel.library import library
 from sidecar.kernel.structures import BatchCall
@@ -53,7 +52,6 @@ class CompiledBatch:
         if answer:
             raise MemoryError("not enough memory for a batch")
         shards.shed()
-        parts.latency.add(Counted(*call.filled))
         return BatchReads(call.reads, call.unseen_hits, call.missed / (rate or 1.0), rate)
 
     def _describe_parts(self, parts: Parts) -> bool:

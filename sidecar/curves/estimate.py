@@ -26,6 +26,7 @@ class Estimate:
         measured_backend_latency_seconds: see ``BackendLatency`` for when it is biased; ``None`` if
             too few misses were filled.
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
+        chance_ratio: share of the misses that were written, but perhaps by chance.
         unevictable_bytes: baseline, and under ``volatile-lru`` the estimate for keys without a TTL.
         keep_reason: why this server's size must not change, or ``None``.
     """
@@ -41,5 +42,6 @@ class Estimate:
     window_seconds: float
     measured_backend_latency_seconds: float | None
     fill_ratio: float | None
+    chance_ratio: float
     unevictable_bytes: int
     keep_reason: str | None

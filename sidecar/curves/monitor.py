@@ -67,8 +67,7 @@ class ServerMonitor:
         self.shards = Shards(live_objects)
         self.counts = ReadCounts()
         self.calibration, self.latency = Calibration(), BackendLatency()
-        self.anchor = Anchor()
-        self.lifetimes = Lifetimes()
+        self.anchor, self.lifetimes = Anchor(), Lifetimes()
         self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = 0
         self.warm_up = WarmUp(self.cycle_seconds)
@@ -228,6 +227,7 @@ class ServerMonitor:
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
+            chance_ratio=self.latency.chance_ratio,
             unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
             keep_reason=keep_reason,
         )

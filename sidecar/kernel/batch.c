@@ -57,7 +57,6 @@ struct batch {
     uint64_t reads;
     uint64_t unseen_hits;
     double missed;
-    struct counted filled;
 };
 
 /* Scratch that grows. */
@@ -224,7 +223,7 @@ int spreds_batch_take(struct batch_room *room, struct batch *b)
     if (make_room(room, b->count)) return NO_MEMORY;
     if (read_records(b, c)) return FOR_PYTHON;
     if (expire(b) || spreds_fills_take(b->fills, c->ids, c->operations, c->times_us, c->count,
-                                       b->end_us, b->longest_us, b->most_pending, &b->filled))
+                                       b->end_us, b->longest_us, b->most_pending))
         return NO_MEMORY;
     take_sampled(b, c);
     int64_t reads = spreds_stack_access(b->stack, c->ids, c->operations, c->weights, c->count,

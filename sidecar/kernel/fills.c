@@ -1,32 +1,51 @@
-/* Misses that wait for the write of the same key, as sidecar/curves/backend_latency.py pairs them. */
+/* Accesses that wait for the write of the same key, as sidecar/curves/backend_latency.py judges them.
+ * Misses wait for their fill. Hits, of one key in eight, tell what is written by chance. */
 
 #include "fills.h"
 
 #include "key_map.h"
 #include "operations.h"
 
-struct miss {
+enum { MISSES, HITS, KINDS };
+
+/* By the highest bits of the hash, which sampling does not look at. */
+static int is_watched(uint64_t key)
+{
+    return !(key >> 45 & 7);
+}
+
+struct access {
     uint64_t key;
     double at_us;
 };
 
-struct fills {
-    struct key_map pending; /* to the number of the miss */
-
-    /* Misses in order; miss i is at (i - 1) % room, from `oldest` up to, but not including, `next`. */
-    struct miss *misses;
+/* Those that wait, in order; access i is at (i - 1) % room, from `oldest` up to, but not including,
+ * `next`. */
+struct queue {
+    struct key_map pending; /* to the number of the access */
+    struct access *accesses;
     uint64_t room;
     uint64_t oldest;
     uint64_t next;
-
-    struct counted counted;
 };
+
+struct fills {
+    struct queue queues[KINDS];
+    struct waits waits[KINDS];
+};
+
+struct waits *spreds_fills_waits(struct fills *f)
+{
+    return f->waits;
+}
 
 void spreds_fills_free(struct fills *f)
 {
     if (!f) return;
-    key_map_free(&f->pending);
-    free(f->misses);
+    for (int kind = 0; kind < KINDS; kind++) {
+        key_map_free(&f->queues[kind].pending);
+        free(f->queues[kind].accesses);
+    }
     free(f);
 }
 
@@ -35,78 +54,109 @@ struct fills *spreds_fills_new(void)
 {
     struct fills *f = calloc(1, sizeof *f);
     if (!f) return NULL;
-    f->room = 1024;
-    f->oldest = f->next = 1;
-    f->misses = malloc(f->room * sizeof *f->misses);
-    if (key_map_init(&f->pending) || !f->misses) {
-        spreds_fills_free(f);
-        return NULL;
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct queue *q = &f->queues[kind];
+        q->room = 1024;
+        q->oldest = q->next = 1;
+        q->accesses = malloc(q->room * sizeof *q->accesses);
+        if (key_map_init(&q->pending) || !q->accesses) {
+            spreds_fills_free(f);
+            return NULL;
+        }
     }
     return f;
 }
 
-static struct miss *miss_of(const struct fills *f, uint64_t number)
+static struct access *access_of(const struct queue *q, uint64_t number)
 {
-    return &f->misses[(number - 1) & (f->room - 1)];
+    return &q->accesses[(number - 1) & (q->room - 1)];
 }
 
 /* Returns 0, or -1 without memory. */
-static int grow(struct fills *f)
+static int grow(struct queue *q)
 {
-    struct fills larger = *f;
-    larger.room = 2 * f->room;
-    larger.misses = malloc(larger.room * sizeof *larger.misses);
-    if (!larger.misses) return -1;
-    for (uint64_t i = f->oldest; i < f->next; i++) *miss_of(&larger, i) = *miss_of(f, i);
-    free(f->misses);
-    *f = larger;
+    struct queue larger = *q;
+    larger.room = 2 * q->room;
+    larger.accesses = malloc(larger.room * sizeof *larger.accesses);
+    if (!larger.accesses) return -1;
+    for (uint64_t i = q->oldest; i < q->next; i++) *access_of(&larger, i) = *access_of(q, i);
+    free(q->accesses);
+    *q = larger;
     return 0;
 }
 
-/* Forgets the misses that are older, and the oldest of more than `most`. */
-static void give_up(struct fills *f, double before_us, uint64_t most)
+/* Only the first of a key waits. Returns 0, or -1 without memory. */
+static int begin(struct queue *q, uint64_t key, double at_us)
 {
-    for (; f->oldest < f->next; f->oldest++) {
-        const struct miss *miss = miss_of(f, f->oldest);
-        struct key_place *place = key_map_find(&f->pending, miss->key);
-        if (place->number != f->oldest) continue; /* it was filled */
-        if (miss->at_us >= before_us && f->pending.count <= most) break;
-        if (miss->at_us < before_us) f->counted.unfilled++;
-        key_map_take_out(&f->pending, place);
+    struct key_place *place = key_map_find(&q->pending, key);
+    if (place->number != KEY_NOWHERE) return 0;
+    if (q->next - q->oldest == q->room && grow(q)) return -1;
+    if (!key_map_put(&q->pending, place, key, q->next)) return -1;
+    *access_of(q, q->next++) = (struct access){key, at_us};
+    return 0;
+}
+
+static uint64_t bin_of(double waited_us)
+{
+    uint64_t bin = waited_us >= 2 ? 63 - (uint64_t)__builtin_clzll((uint64_t)waited_us) : 0;
+    return bin < WAIT_BINS - 1 ? bin : WAIT_BINS - 2;
+}
+
+static void end(struct queue *q, struct waits *w, uint64_t key, double at_us, double longest_us,
+                int is_write)
+{
+    struct key_place *place = key_map_find(&q->pending, key);
+    if (place->number == KEY_NOWHERE) return;
+    double waited_us = at_us - access_of(q, place->number)->at_us;
+    if (waited_us < 0) waited_us = 0;
+    key_map_take_out(&q->pending, place);
+    if (waited_us > longest_us) {
+        w->unwritten[WAIT_BINS - 1]++;
+    } else if (is_write) {
+        w->written[bin_of(waited_us)]++;
+        w->written_seconds[bin_of(waited_us)] += waited_us / 1e6;
+    } else {
+        w->unwritten[bin_of(waited_us)]++;
+    }
+}
+
+/* Forgets those that are older, and the oldest of more than `most`: that there are many does not show
+ * that they stay without a write, so only the old ones count. */
+static void give_up(struct queue *q, struct waits *w, double before_us, uint64_t most)
+{
+    for (; q->oldest < q->next; q->oldest++) {
+        const struct access *access = access_of(q, q->oldest);
+        struct key_place *place = key_map_find(&q->pending, access->key);
+        if (place->number != q->oldest) continue; /* it has ended */
+        if (access->at_us >= before_us && q->pending.count <= most) break;
+        if (access->at_us < before_us) w->unwritten[WAIT_BINS - 1]++;
+        key_map_take_out(&q->pending, place);
     }
 }
 
 int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *operations,
                       const double *times_us, uint64_t count, double now_us, double longest_us,
-                      uint64_t most, struct counted *counted)
+                      uint64_t most)
 {
-    f->counted = (struct counted){0};
+    struct queue *misses = &f->queues[MISSES], *hits = &f->queues[HITS];
     for (uint64_t i = 0; i < count; i++) {
-        if (operations[i] != READ_MISS && operations[i] != WRITE) continue;
-        struct key_place *place = key_map_find(&f->pending, keys[i]);
-        if (operations[i] == READ_MISS) {
-            if (place->number != KEY_NOWHERE) continue;
-            if (f->next - f->oldest == f->room && grow(f)) return -1;
-            if (!key_map_put(&f->pending, place, keys[i], f->next)) return -1;
-            *miss_of(f, f->next++) = (struct miss){keys[i], times_us[i]};
-        } else if (place->number != KEY_NOWHERE) {
-            double waited_us = times_us[i] - miss_of(f, place->number)->at_us;
-            if (waited_us > longest_us) {
-                f->counted.unfilled++;
-            } else {
-                f->counted.fills++;
-                f->counted.seconds += (waited_us > 0 ? waited_us : 0) / 1e6;
-            }
-            key_map_take_out(&f->pending, place);
-        }
+        int is_write = operations[i] == WRITE, is_miss = operations[i] == READ_MISS;
+        if (is_write) end(misses, &f->waits[MISSES], keys[i], times_us[i], longest_us, 1);
+        else if (is_miss && begin(misses, keys[i], times_us[i])) return -1;
+        if (!is_watched(keys[i])) continue;
+        if (operations[i] != READ_HIT)
+            end(hits, &f->waits[HITS], keys[i], times_us[i], longest_us, is_write);
+        else if (begin(hits, keys[i], times_us[i])) return -1;
     }
-    give_up(f, now_us - longest_us, most);
-    *counted = f->counted;
+    for (int kind = 0; kind < KINDS; kind++)
+        give_up(&f->queues[kind], &f->waits[kind], now_us - longest_us, most);
     return 0;
 }
 
 void spreds_fills_clear(struct fills *f)
 {
-    key_map_clear(&f->pending);
-    f->oldest = f->next;
+    for (int kind = 0; kind < KINDS; kind++) {
+        key_map_clear(&f->queues[kind].pending);
+        f->queues[kind].oldest = f->queues[kind].next;
+    }
 }

@@ -1,24 +1,29 @@
-/* Misses that wait for the write of the same key. */
+/* Misses, and hits, that wait for the write of the same key. */
 
 #ifndef SPREDS_FILLS_H
 #define SPREDS_FILLS_H
 
 #include <stdint.h>
 
-struct fills;
+/* Waits of 2^i up to 2^(i + 1) microseconds are in bin i; those that were given up in the last. */
+enum { WAIT_BINS = 27 };
 
-/* What one call has counted: fills, misses without one, and seconds from miss to fill, summed up. */
-struct counted {
-    double fills;
-    double unfilled;
-    double seconds;
+/* How waits ended: by a write, with their seconds in all, or otherwise. */
+struct waits {
+    double written[WAIT_BINS];
+    double written_seconds[WAIT_BINS];
+    double unwritten[WAIT_BINS];
 };
 
-/* Takes accesses in order, of which only misses and writes matter, and then gives up those misses that
- * have waited for longer than `longest_us` at `now_us`, and the oldest of more than `most`. Returns 0,
- * or -1 without memory. */
+struct fills;
+
+/* Of misses, and then of hits; it lives as long as the fills, and counts on. */
+struct waits *spreds_fills_waits(struct fills *f);
+
+/* Takes accesses in order, and then gives up those that have waited for longer than `longest_us` at
+ * `now_us`, and the oldest of more than `most` misses, or hits. Returns 0, or -1 without memory. */
 int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *operations,
                       const double *times_us, uint64_t count, double now_us, double longest_us,
-                      uint64_t most, struct counted *counted);
+                      uint64_t most);
 
 #endif

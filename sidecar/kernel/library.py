@@ -62,8 +62,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spreds_fills_free": (None, [_POINTER]),
     "spreds_fills_take": (
         ctypes.c_int,
-        [*[_POINTER] * 4, _U64, ctypes.c_double, ctypes.c_double, _U64, _POINTER],
+        [*[_POINTER] * 4, _U64, ctypes.c_double, ctypes.c_double, _U64],
     ),
+    "spreds_fills_waits": (_POINTER, [_POINTER]),
     "spreds_fills_clear": (None, [_POINTER]),
     "spreds_caches_new": (_POINTER, [ctypes.c_int] * 4),
     "spreds_caches_free": (None, [_POINTER]),

@@ -62,5 +62,4 @@ class BatchCall(Structure):
         ("reads", c_uint64),
         ("unseen_hits", c_uint64),
         ("missed", c_double),
-        ("filled", c_double * 3),
     )

@@ -5,22 +5,29 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.fills import Counted
+from sidecar.curves.fills import WAIT_BINS
 from sidecar.samples.wire_format import Operation
 
-_READ_MISS, _WRITE = int(Operation.READ_MISS), int(Operation.WRITE)
+_READ_HIT, _READ_MISS, _WRITE = map(int, (Operation.READ_HIT, Operation.READ_MISS, Operation.WRITE))
+_MISSES, _HITS = 0, 1
+_WRITTEN, _SECONDS, _UNWRITTEN = 0, 1, 2
 
 
 class Fills:
-    """Pairs the first miss of each key with the first write after it.
+    """Pairs the first miss of each key, and the first hit of one key in eight, with what ends its
+    wait; counts as there.
 
-    A bounded number of misses wait: at most ``most_pending``, each for ``longest_us``.
+    A bounded number of each wait: at most ``most_pending``, each for ``longest_us``.
     """
 
     def __init__(self, longest_us: float, most_pending: int) -> None:
         self._longest_us = longest_us
         self._most_pending = most_pending
-        self._missed_at_us: dict[int, float] = {}
+        self._pending: tuple[dict[int, float], dict[int, float]] = ({}, {})
+        self.waits = np.zeros((2, 3, WAIT_BINS))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pending))
 
     def take(
         self,
@@ -28,37 +35,47 @@ class Fills:
         operations: npt.NDArray[np.uint8],
         times_us: npt.NDArray[np.float64],
         now_us: float,
-    ) -> Counted:
+    ) -> None:
         """Take accesses in order, shapes (n,), of which the last was at ``now_us``."""
-        places = np.flatnonzero((operations == _READ_MISS) | (operations == _WRITE))
-        pending = self._missed_at_us
-        waited: list[float] = []
-        for key, missed, time_us in zip(
-            keys[places].tolist(),
-            (operations[places] == _READ_MISS).tolist(),
-            times_us[places].tolist(),
-            strict=True,
+        misses, hits = self._pending
+        for key, operation, time_us in zip(
+            keys.tolist(), operations.tolist(), times_us.tolist(), strict=True
         ):
-            if missed:
-                pending.setdefault(key, time_us)
-            elif key in pending:
-                waited.append(max(0.0, time_us - pending.pop(key)))
-        in_time = [one for one in waited if one <= self._longest_us]
-        unfilled = len(waited) - len(in_time) + self._give_up(now_us - self._longest_us)
-        return Counted(len(in_time), unfilled, sum(one / 1e6 for one in in_time))
+            if operation == _WRITE:
+                self._end(_MISSES, key, time_us, written=True)
+            if operation == _READ_MISS:
+                misses.setdefault(key, time_us)
+            if key >> 45 & 7:
+                continue
+            if operation == _READ_HIT:
+                hits.setdefault(key, time_us)
+            else:
+                self._end(_HITS, key, time_us, written=operation == _WRITE)
+        for kind in (_MISSES, _HITS):
+            self._give_up(kind, now_us - self._longest_us)
 
-    def _give_up(self, before_us: float) -> int:
-        """Forget the misses that waited too long, whose number is returned, and the oldest of too
-        many."""
-        pending, old = self._missed_at_us, 0
+    def _end(self, kind: int, key: int, time_us: float, *, written: bool) -> None:
+        if key not in self._pending[kind]:
+            return
+        waited_us = max(0.0, time_us - self._pending[kind].pop(key))
+        if waited_us > self._longest_us:
+            self.waits[kind, _UNWRITTEN, -1] += 1
+            return
+        octave = int(np.log2(waited_us)) if waited_us >= 2 else 0
+        self.waits[kind, _WRITTEN if written else _UNWRITTEN, octave] += 1
+        self.waits[kind, _SECONDS, octave] += waited_us / 1e6 if written else 0.0
+
+    def _give_up(self, kind: int, before_us: float) -> None:
+        """Forget those that waited too long, and the oldest of too many."""
+        pending = self._pending[kind]
         while pending:
             oldest = next(iter(pending))
             if pending[oldest] >= before_us and len(pending) <= self._most_pending:
                 break
             # That there are many does not show that they stay unfilled: only the old ones count.
-            old += pending.pop(oldest) < before_us
-        return old
+            self.waits[kind, _UNWRITTEN, -1] += pending.pop(oldest) < before_us
 
     def clear(self) -> None:
-        """Forget the misses that wait."""
-        self._missed_at_us.clear()
+        """Forget the accesses that wait."""
+        for pending in self._pending:
+            pending.clear()

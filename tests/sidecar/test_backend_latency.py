@@ -13,7 +13,7 @@ from sidecar.samples.batch import Batch, decode_batch
 from tests.oracles.fills import Fills as PythonFills
 from workloads.sample_batches import SampledServer, number_hashes
 
-MISS, WRITE = 2, 3
+HIT, MISS, WRITE = 1, 2, 3
 WINDOW_US = 50_000
 
 
@@ -69,6 +69,59 @@ def test_writes_that_come_by_chance_are_no_fills() -> None:
     told = measured(poisson(20.0, 3000), np.random.default_rng(2).uniform(0, 60e6, 3000))
     assert told.mean_seconds is None
     assert told.fill_ratio == 0
+
+
+def written_through(
+    seconds: float, fill_ms: float | None, *, share_read: float = 1.0, seed: int = 3
+) -> BackendLatency:
+    """3,000 keys, each written once in so many seconds on average, whatever is read; a third of the
+    reads miss, and are filled after so long, or not at all."""
+    random = np.random.default_rng(seed)
+    until_us, keys = 180e6, 3000
+    events = []
+    for key in range(keys):
+        for at in np.cumsum(random.exponential(seconds * 1e6, int(400 / seconds) + 5)):
+            if at < until_us:
+                events.append((int(at), key, WRITE))
+    for at in np.sort(random.uniform(0, until_us, 30_000)):
+        key, is_miss = int(random.integers(keys)), random.random() < 1 / 3
+        events.append((int(at), key, MISS if is_miss else HIT))
+        if is_miss and fill_ms is not None and random.random() < share_read:
+            events.append((int(at + random.exponential(fill_ms * 1000)), key, WRITE))
+    latency = BackendLatency()
+    for batch in in_batches(sorted(events)):
+        latency.take(batch)
+    return latency
+
+
+@pytest.mark.parametrize("seconds", [1.0, 4.0, 30.0])
+def test_keys_that_are_written_through_have_no_measured_backend(seconds: float) -> None:
+    """Not filled at all: a missed key is written no sooner than one that was hit."""
+    told = written_through(seconds, None)
+    assert told.mean_seconds is None
+    assert told.chance_ratio > 0.3
+
+
+@pytest.mark.parametrize("share_filled", [1.0, 0.5])
+def test_fills_are_measured_beside_writes_by_chance(share_filled: float) -> None:
+    """Half of the misses are filled after 20 ms, the others overwritten after seconds."""
+    told = written_through(4.0, 20.0, share_read=share_filled)
+    assert told.mean_seconds == pytest.approx(0.02, rel=0.2)
+    assert told.fill_ratio == pytest.approx(share_filled, abs=0.05)
+    assert told.chance_ratio == pytest.approx(1 - share_filled, abs=0.05)
+
+
+def test_what_is_written_back_after_each_hit_has_a_backend() -> None:
+    """A session that is read and written at once; a miss asks the backend first."""
+    random, events = np.random.default_rng(4), []
+    for at in np.cumsum(random.exponential(20_000, 20_000)):
+        key, is_miss = int(random.integers(2000)), random.random() < 0.2
+        later = random.exponential(80_000) if is_miss else 400
+        events += [(int(at), key, MISS if is_miss else HIT), (int(at + later), key, WRITE)]
+    latency = BackendLatency()
+    for batch in in_batches(sorted(events)):
+        latency.take(batch)
+    assert latency.mean_seconds == pytest.approx(0.08, rel=0.1)
 
 
 # At 30 a second few records are in a batch, and tell short latencies too.
@@ -128,30 +181,52 @@ def test_waiting_misses_are_bounded() -> None:
     for start in range(0, 20_000, 500):
         keys = np.arange(start, start + 500, dtype=np.uint64)
         pairs.take(keys, np.full(500, MISS, np.uint8), keys * 100.0, 0.0)
-    assert len(pairs._missed_at_us) <= 4096
+    assert len(pairs) <= 4096
 
 
-def naive(batches: list[Batch]) -> tuple[list[float], int]:
-    """Seconds from each first miss to the next write of its key, and the misses without one."""
-    waiting: list[tuple[tuple[int, int], float]] = []
-    fills, unfilled = [], 0
+Waits = list[tuple[float, bool]]
+
+
+def naive(batches: list[Batch]) -> tuple[Waits, Waits]:
+    """Seconds from each first miss, and from each first hit of one key in eight, until it ended,
+    and whether a write ended it; ``inf`` of those that lasted too long."""
+    ended: tuple[Waits, Waits] = ([], [])
+    waiting: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    longest_us = LONGEST_SECONDS * 1e6
     for batch in batches:
-        for record in batch.records:
-            key = int(record["hash"]), int(record["db"])
-            at = batch.first_time_us + int(record["time_us"])
-            since = [t for other, t in waiting if other == key]
-            if record["operation"] == MISS and not since:
-                waiting.append((key, at))
-            elif record["operation"] == WRITE and since:
-                waiting.remove((key, since[0]))
-                if at - since[0] > LONGEST_SECONDS * 1e6:
-                    unfilled += 1
-                else:
-                    fills.append((at - since[0]) / 1e6)
-        gone = [(key, t) for key, t in waiting if t < batch.last_time_us - LONGEST_SECONDS * 1e6]
-        unfilled += len(gone)
-        waiting = [one for one in waiting if one not in gone]
-    return fills, unfilled
+        for key, operation, at in zip(batch.ids, batch.operations, batch.times_us, strict=True):
+            begins = (operation == MISS, operation == HIT and not int(key) >> 45 & 7)
+            ends = (operation == WRITE, operation != HIT)
+            for kind in (0, 1):
+                if ends[kind] and key in waiting[kind]:
+                    waited = at - waiting[kind].pop(key)
+                    in_time = waited <= longest_us
+                    waited = waited / 1e6 if in_time else np.inf
+                    ended[kind].append((waited, bool(operation == WRITE and in_time)))
+                if begins[kind]:
+                    waiting[kind].setdefault(key, at)
+        for kind in (0, 1):
+            for key, at in list(waiting[kind].items()):
+                if at < batch.last_time_us - longest_us:
+                    del waiting[kind][key]
+                    ended[kind].append((np.inf, False))
+    return ended
+
+
+def naive_fills(misses: Waits, hits: Waits) -> list[float]:
+    """Seconds of those writes after misses that chance does not explain."""
+    fills, is_late = [], False
+    for octave in range(27):
+        low, high = (2**octave / 1e6 if octave else 0.0, 2 ** (octave + 1) / 1e6)
+        written = [waited for waited, is_write in misses if is_write and low <= waited < high]
+        risk, hit_risk = (sum(waited >= low for waited, _ in waits) for waits in (misses, hits))
+        by_chance = sum(is_write and low <= waited < high for waited, is_write in hits)
+        expected = by_chance * risk / max(1, hit_risk)
+        if expected > 0.2 * len(written):
+            is_late |= by_chance >= 5 and len(written) >= 0.2 * expected
+        elif not is_late:
+            fills += written
+    return [] if sum(fills) > 10 * len(fills) else fills
 
 
 # Only hits arrive while the miss grows too old.
@@ -183,10 +258,8 @@ def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: 
     told = BackendLatency()
     for batch in batches:
         told.take(batch)
-    fills, unfilled = naive(batches)
-    decided = len(fills) + unfilled
-    if sum(fills) > 10 * len(fills):
-        fills = []  # they come too late to be fills
+    misses, hits = naive(batches)
+    fills, decided = naive_fills(misses, hits), len(misses)
     assert told.fill_ratio == (len(fills) / decided if decided else None)
     if len(fills) >= 30 and len(fills) >= 0.2 * decided:
         assert told.mean_seconds == pytest.approx(sum(fills) / len(fills))
@@ -198,18 +271,19 @@ def test_as_the_naive_twin(accesses: list[tuple[int, int, int]], batch_records: 
 def test_the_compiled_pairs_are_the_same(most: int) -> None:
     random = np.random.default_rng(most)
     compiled, twin = Fills(5000.0, most), PythonFills(5000.0, most)
-    now, unfilled = 0.0, 0.0
+    now = 0.0
     for batch in range(300):
         count = int(random.integers(0, 60))
-        keys = random.integers(0, 2000, count).astype(np.uint64) << np.uint64(24)
+        keys = random.integers(0, 2000, count).astype(np.uint64) << np.uint64(40)
         operations = random.choice([1, MISS, WRITE, 4], count, p=[0.2, 0.5, 0.2, 0.1])
         times = now + np.cumsum(random.exponential(20.0, count)) - 10
         now = float(times[-1]) if count else now
         taken = (keys, operations.astype(np.uint8), times, now)
-        ours, theirs = compiled.take(*taken), twin.take(*taken)
-        assert ours == pytest.approx(theirs, rel=1e-12)
-        unfilled += ours.unfilled
+        compiled.take(*taken)
+        twin.take(*taken)
+        assert compiled.waits == pytest.approx(twin.waits, rel=1e-12)
         if batch % 50 == 49:
             compiled.clear()
             twin.clear()
-    assert (unfilled > 0) == (most > 50)
+    assert (twin.waits[0, 2].sum() > 0) == (most > 50)
+    assert (twin.waits[1, 0].sum() > 10) == (most > 50)

@@ -87,7 +87,7 @@ def test_a_monitor_learns_the_same_from_them(
     assert ours[1] == pytest.approx(theirs[1], abs=1e-9)
     assert together.samples_since_observation == alone.samples_since_observation
     assert together.latency.fill_ratio == alone.latency.fill_ratio
-    assert together.latency._seconds == pytest.approx(alone.latency._seconds, abs=1e-6)
+    assert together.latency.mean_seconds == pytest.approx(alone.latency.mean_seconds, abs=1e-6)
     assert len(together.lifetimes) == len(alone.lifetimes)
     assert together.lifetimes.due(1e12) == alone.lifetimes.due(1e12)
 

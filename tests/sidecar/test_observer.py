@@ -47,6 +47,7 @@ def _estimate(**values: Any) -> Estimate:
         "request_rate_per_second": 1000.0,
         "miss_ratio": 0.3,
         "window_seconds": 60.0,
+        "chance_ratio": 0.0,
     }
     names = [field.name for field in dataclasses.fields(Estimate)]
     return Estimate(**(dict.fromkeys(names) | known | values))
@@ -135,6 +136,15 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     assert server.keep_reason is None
     assert server.weight == (5.0 if team else 1.0)
     assert server.settings_version == (team.version if team else None)
+
+
+def test_a_latency_that_chance_hides_is_said_to_be_hidden() -> None:
+    server = _server(_estimate(chance_ratio=0.83), backend_latency_seconds=None)
+    assert server.keep_reason == (
+        "no_backend_latency: not configured, and cannot be measured: its keys are written whether "
+        "they were missed or not (that may be 83% of what followed its misses)"
+    )
+    assert _server(_estimate(chance_ratio=0.83), backend_latency_seconds=0.1).keep_reason is None
 
 
 @pytest.mark.parametrize(
