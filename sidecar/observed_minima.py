@@ -9,6 +9,22 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima
 
 
+def giving_unused(
+    server: ServerObservation, enough_bytes: int | None, most_error_ratio: float
+) -> ServerObservation:
+    """A server whose curve is off by more than a plan may go by, and that does not fill its memory
+    (``enough_bytes``, see ``Unfilled``), gives the half of what it does not use all the same: down
+    to there its curve is level, which its counters show. The other half is for what it uses to
+    grow."""
+    if enough_bytes is None or server.curve_error_ratio <= most_error_ratio:
+        return server
+    size_bytes = server.maxmemory_bytes
+    spare_bytes = max(0, size_bytes - max(server.minimum_bytes, enough_bytes))
+    return replace(
+        server, minimum_bytes=size_bytes - spare_bytes // 2, curve_error_ratio=most_error_ratio
+    )
+
+
 def beside_needs(
     servers: tuple[ServerObservation, ...],
     configured_bytes: Mapping[str, int],

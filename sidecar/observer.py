@@ -10,7 +10,7 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observed_minima import beside_needs, with_minima_that_fit
+from sidecar.observed_minima import beside_needs, giving_unused, with_minima_that_fit
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.servers.reserved_memory import reserved_by_server
@@ -90,7 +90,7 @@ def observe(
     )
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     servers = beside_needs(
-        tuple(_observe_server(item, most_bytes) for item in seen),
+        tuple(_giving_unused(item, most_bytes, config) for item in seen),
         wanted,
         half_share_bytes(len(config.servers), budget_bytes),
         is_beside_unread=_is_beside_unread(config, seen, room),
@@ -121,6 +121,14 @@ def _is_beside_unread(
 ) -> bool:
     unread = {one.name for one in config.servers} - {one.config.name for one in seen}
     return room is not None and room.is_for(unread)
+
+
+def _giving_unused(
+    seen: ServerSnapshot, most_bytes: int, config: SidecarConfig
+) -> ServerObservation:
+    observed = _observe_server(seen, most_bytes)
+    enough_bytes = seen.estimate.enough_bytes if seen.estimate else None
+    return giving_unused(observed, enough_bytes, config.planning.maximum_curve_error_ratio)
 
 
 def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:

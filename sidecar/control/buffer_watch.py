@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sidecar.base.time_of_day import time_of_day
@@ -13,6 +14,8 @@ from solver_lambda.documents.units import format_size
 LEAST_SHARE = 0.05
 # What happened longer ago is told no more, and the next one is another event.
 OVER_SECONDS = 3600.0
+# What comes slowly is seen over so many.
+_LOOKS = 16
 
 
 @dataclass
@@ -25,15 +28,16 @@ class _Bursts:
 
 
 class BufferWatch:
-    """Of one sidecar. A burst: between two looks keys were evicted, and memory beside keys has
-    grown by as much, or the server is no longer full: what took the memory has let go. Unix time.
+    """Of one sidecar. A burst: between two looks, or some more, keys were evicted, and memory
+    beside keys has grown by as much, or the server is no longer full: what took the memory has let
+    go. Unix time.
 
     Attributes:
         just_now: the servers that had one before the last look.
     """
 
     def __init__(self) -> None:
-        self._before: dict[str, ServerReading] = {}
+        self._looks: dict[str, deque[ServerReading]] = {}
         self._bursts: dict[str, _Bursts] = {}
         self.just_now: set[str] = set()
 
@@ -43,10 +47,14 @@ class BufferWatch:
         """Count; yield each server whose first burst in an hour this is, with words for people."""
         self.just_now = set()
         for name, reading in readings.items():
-            before = self._before.get(name)
-            self._before[name] = reading
-            if before is None or (taken := _taken_bytes(before, reading)) is None:
+            looks = self._looks.setdefault(name, deque(maxlen=_LOOKS))
+            found = _burst([*looks], reading)
+            if found is not None:
+                looks.clear()
+            looks.append(reading)
+            if found is None:
                 continue
+            evicted, taken_bytes = found
             known = self._bursts.get(name)
             is_new = known is None or now_seconds - known.last_seconds > OVER_SECONDS
             if known is None or is_new:
@@ -54,8 +62,8 @@ class BufferWatch:
             self.just_now.add(name)
             known.last_seconds = now_seconds
             known.times += 1
-            known.keys += reading.evicted_keys - before.evicted_keys
-            known.most_bytes = max(known.most_bytes, taken)
+            known.keys += evicted
+            known.most_bytes = max(known.most_bytes, taken_bytes)
             if is_new:
                 yield name, f"{name}: {_words(known)}"
 
@@ -69,18 +77,30 @@ class BufferWatch:
                 )
 
 
-def _taken_bytes(before: ServerReading, reading: ServerReading) -> float | None:
+def _burst(looks: Sequence[ServerReading], reading: ServerReading) -> tuple[int, float] | None:
+    """Since the last of the looks, or since the first: keys that were evicted, and bytes that took
+    their place."""
+    for since in (looks[-1:], looks):
+        if since and (taken_bytes := _taken_bytes(since, reading)) is not None:
+            return reading.evicted_keys - since[0].evicted_keys, taken_bytes
+    return None
+
+
+def _taken_bytes(since: Sequence[ServerReading], reading: ServerReading) -> float | None:
     """By something that is no key, so that keys were evicted; ``None``: nothing, or hardly any."""
-    evicted, size_bytes = reading.evicted_keys - before.evicted_keys, reading.maxmemory_bytes
-    if reading.run_id != before.run_id or not before.maxmemory_bytes == size_bytes > 0:
+    before, least_bytes = since[0], min(one.maxmemory_bytes for one in (*since, reading))
+    if reading.run_id != before.run_id or not least_bytes:
         return None
     keys_bytes = max(0, before.counted_bytes - before.baseline_bytes)
-    evicted_bytes = evicted * keys_bytes / max(1, before.keys)
-    if evicted_bytes < LEAST_SHARE * size_bytes:
+    evicted = reading.evicted_keys - before.evicted_keys
+    # What a cut evicts is for nothing else, and who is given memory evicts nothing for that.
+    cut_bytes = max(0, before.counted_bytes - least_bytes)
+    evicted_bytes = evicted * keys_bytes / max(1, before.keys) - cut_bytes
+    if evicted_bytes < LEAST_SHARE * least_bytes:
         return None
     grown_bytes = reading.baseline_bytes - before.baseline_bytes
-    free_bytes = size_bytes - reading.counted_bytes
-    taken_bytes = float(min(max(grown_bytes, free_bytes), size_bytes))
+    free_bytes = least_bytes - reading.counted_bytes
+    taken_bytes = float(min(max(grown_bytes, free_bytes), reading.maxmemory_bytes))
     return taken_bytes if taken_bytes >= evicted_bytes / 2 else None
 
 

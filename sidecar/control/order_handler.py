@@ -103,7 +103,7 @@ class OrderHandler:
             *(control.mode, control.file_mode, control.wait, control.server_waits, control.held),
             *(control.engaged, control.before_plan_bytes, control.restoring_bytes),
             control.pause and control.pause.until_seconds is None,
-            self._store.now.targets_bytes,
+            *(self._store.now.listeners, self._store.now.targets_bytes),
         )
 
     def _wanted_by(self, order: Order) -> dict[str, int]:

@@ -102,23 +102,24 @@ class PlanOutcome:
                 server.look(reading, counts=server.name not in not_counted)
 
     def begin_anew(self, name: str, why: str) -> None:
-        """A server has lost keys to something else: what it misses counts when it is full again."""
+        """A server has lost keys to something else: what it misses counts when it is full again.
+        Of one that the plan left as it was, the same reads count whatever the sizes are."""
         for server in self._servers:
-            if server.name == name:
+            if server.name == name and server.is_changed:
                 server.begin_anew()
-        self._judge_singly(name, why)
+                self._judge_singly(why)
 
     def leave_out(self, name: str, why: str) -> bool:
         """What a server misses is nothing of the plan's, from now on; whether one is left that was
         changed."""
-        self._judge_singly(name, why)
+        if name in self.changed:
+            self._judge_singly(why)
         self._servers = [server for server in self._servers if server.name != name]
         return bool(self.changed)
 
-    def _judge_singly(self, name: str, why: str) -> None:
+    def _judge_singly(self, why: str) -> None:
         """Without who gains, a mean tells nothing of the whole."""
-        if name in self.changed:
-            self._partly_because = self._partly_because or why
+        self._partly_because = self._partly_because or why
 
     @property
     def restarted(self) -> list[str]:

@@ -93,14 +93,19 @@ class PlanVerification:
         if restarted := self._outcome.restarted:
             self.disturbed(f"{', '.join(restarted)} restarted")
             return
-        cycle, targets = self._outcome.cycle, self._store.now.targets_bytes
+        targets, changed = self._store.now.targets_bytes, self._outcome.changed
         for name, reading in readings.items():
-            if reading is None or not reading.unyielding_bytes or name not in targets:
+            if (
+                reading is None
+                or not reading.unyielding_bytes
+                or name not in changed & targets.keys()
+            ):
                 continue
             least_bytes = reading.unevictable_bytes
             if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
                 why = f"no eviction frees some {format_size(least_bytes)} of it"
-                self._stop(name, cycle, why, waits=False)
+                self._stop(name, why, waits=False)
+                return  # the others at the next look, if there is a plan to judge then
 
     def lost_keys(self, names: Collection[str]) -> None:
         """These lost keys to something that passes, and miss them until they are full again: each
@@ -126,10 +131,12 @@ class PlanVerification:
         }
 
     def refused_writes(self, name: str) -> None:
-        """A server refuses writes for want of memory: the part that a plan took is taken back."""
+        """A server refuses writes for want of memory: what the plan took of it is taken back, once.
+        What others took is no part of that."""
         now_bytes = self._store.now.targets_bytes.get(name, 0)
-        if self._outcome is not None and now_bytes < self._before_bytes.get(name, 0):
-            self._stop(name, self._outcome.cycle, f"{name} refuses writes", waits=True)
+        took = self._outcome is not None and name in self._outcome.changed
+        if took and now_bytes < self._before_bytes.get(name, 0):
+            self._stop(name, f"{name} refuses writes", waits=True)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long: the part of a server that what came
@@ -140,8 +147,7 @@ class PlanVerification:
         if self._store.now.control.sets_sizes and (refuted := self._outcome.refuted):
             name, why = refuted
             if self._before_bytes.get(name):
-                cycle = self._outcome.cycle
-                self._stop(name, cycle, f"the curve of {name} is refuted: {why}", waits=True)
+                self._stop(name, f"the curve of {name} is refuted: {why}", waits=True)
 
     def conclude(self, observation: Observation | None = None) -> None:
         """The next observation is due: judge the plan before it, and take back what did harm. While
@@ -217,9 +223,11 @@ class PlanVerification:
             return f"the part of {name} cannot be taken back: {error}", False
         return f"{name} alone goes back, to {format_size(sizes[name])}", True
 
-    def _stop(self, name: str, cycle: int, why: str, *, waits: bool) -> None:
+    def _stop(self, name: str, why: str, *, waits: bool) -> None:
         """Take back the part of one server, before the plan is judged for the others."""
-        if self._outcome is not None and not self._outcome.leave_out(name, f"{name} went back"):
+        assert self._outcome is not None, "a plan is being judged"
+        cycle = self._outcome.cycle
+        if not self._outcome.leave_out(name, f"{name} went back"):
             self._outcome = None
         had = self._store.now.targets_bytes
         done, is_back = self._one_back(name, cycle)

@@ -28,6 +28,7 @@ class Estimate:
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
         chance_ratio: share of the misses that were written, but perhaps by chance.
         unevictable_bytes: baseline, and under ``volatile-lru`` the estimate for keys without a TTL.
+        enough_bytes: see ``Unfilled``; ``None`` if the server fills its memory.
         keep_reason: why this server's size must not change, or ``None``.
     """
 
@@ -44,4 +45,5 @@ class Estimate:
     fill_ratio: float | None
     chance_ratio: float
     unevictable_bytes: int
+    enough_bytes: int | None
     keep_reason: str | None

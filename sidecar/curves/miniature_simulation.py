@@ -77,10 +77,10 @@ class MiniatureSimulation:
         self.misses.new += new
         self._window_misses += new.sum(axis=0)
 
-    def take_window(self) -> FloatArray:
-        """Misses since the last call, shape (k,)."""
+    def take_window(self, depth_bytes: float = 0.0) -> float:
+        """Misses since the last call, of a server with room for so many bytes of keys."""
         window, self._window_misses = self._window_misses, np.zeros(len(self.sizes_bytes))
-        return window
+        return float(np.interp(depth_bytes, self.depths_bytes, window))
 
 
 def simulated_sizes(budget_bytes: int) -> FloatArray:

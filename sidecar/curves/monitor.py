@@ -31,6 +31,7 @@ from sidecar.curves.served_reads import (
     tells_of_its_size,
 )
 from sidecar.curves.shards import Shards
+from sidecar.curves.unfilled import Unfilled, level_from
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
@@ -73,9 +74,8 @@ class ServerMonitor:
         self.warm_up = WarmUp(self.cycle_seconds)
         # Reads sampled under the present policy.
         self._samples_taken = 0
-        self._rate_increase = RateIncrease(self.cycle_seconds)
-        self._databases = DatabaseNumbers()
-        self._take = CompiledBatch().take
+        self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled(cycle_seconds)
+        self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
         self._previous: ServerReading | None = None
         self._last: Batch | None = None
         self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf
@@ -122,9 +122,8 @@ class ServerMonitor:
         # What lies deeper is dropped with each observation, and its coming back is no growth.
         self.counts.growth_margin.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
         self.counts.follow_eviction()
-        factor = 0.5**cycles
-        self.latency.decay(factor)
-        self.anchor.decay(factor)
+        self.latency.decay(0.5**cycles)
+        self.anchor.decay(0.5**cycles)
 
     def forget(self) -> None:
         """As if no read had been counted."""
@@ -163,11 +162,8 @@ class ServerMonitor:
         baseline = window.usual_baseline_bytes if window else reading.baseline_bytes
         empty_bytes = self.counts.empty_bytes = self.calibration.empty_bytes(baseline)
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
-        simulation = self.shards.simulation
-        if simulation is not None:
-            window_misses = float(
-                np.interp(depth_bytes, simulation.depths_bytes, simulation.take_window())
-            )
+        if (simulation := self.shards.simulation) is not None:
+            window_misses = simulation.take_window(depth_bytes)
         is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
         self._resident_bytes = self._depth_bytes if is_full else np.inf
         self.counts.know_eviction(
@@ -175,6 +171,7 @@ class ServerMonitor:
             self._depth_bytes if is_full else 0.0,
             self.shards.pinned_bytes,
         )
+        self._unfilled.look(previous, reading)
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds
@@ -214,6 +211,8 @@ class ServerMonitor:
         ahead = self.counts.growth_margin.depths(depths) if memory else depths
         remembered = self.counts.reads(memory) if memory else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
+        if enough_bytes := self._unfilled.enough_bytes(reading.at_seconds):
+            curve = level_from(curve, enough_bytes, reading.maxmemory_bytes)
         self.counts.window_error.predict(curve)
         return Estimate(
             curve=curve,
@@ -229,6 +228,7 @@ class ServerMonitor:
             fill_ratio=self.latency.fill_ratio,
             chance_ratio=self.latency.chance_ratio,
             unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
+            enough_bytes=enough_bytes,
             keep_reason=keep_reason,
         )
 

@@ -71,16 +71,17 @@ def read_rate(
 
 def tells_of_its_size(previous: ServerReading, reading: ServerReading) -> bool:
     """Whether the misses between the readings are those of its ``maxmemory``: the server stood at
-    one, and was full, or held as much as before all the time. One that fills misses what it will
-    have soon."""
-    size = reading.maxmemory_bytes
-    if not previous.maxmemory_bytes == size > 0:
+    one, and was full, or it held as much as before all the time and did not fill the one that it
+    had. One that fills misses what it will have soon."""
+    is_full = [one.counted_bytes >= FULL_RATIO * one.maxmemory_bytes for one in (previous, reading)]
+    if not previous.maxmemory_bytes or not reading.maxmemory_bytes:
         return False
-    is_full = min(previous.counted_bytes, reading.counted_bytes) >= FULL_RATIO * size
-    return is_full or (
-        _is_as_much(previous.counted_bytes, reading.counted_bytes)
-        and _is_as_much(previous.keys, reading.keys)
+    is_as_much = _is_as_much(previous.counted_bytes, reading.counted_bytes) and _is_as_much(
+        previous.keys, reading.keys
     )
+    if previous.maxmemory_bytes == reading.maxmemory_bytes:
+        return all(is_full) or is_as_much
+    return is_as_much and not any(is_full)
 
 
 def _is_as_much(before: int, now: int) -> bool:

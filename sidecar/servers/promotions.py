@@ -39,9 +39,15 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
 def held_by_promoted(
     room: RoomMade | None, readings: Mapping[str, ServerReading]
 ) -> dict[str, int]:
-    """What those hold, with headroom, that got room as replicas and were promoted since."""
-    names = readings.keys() & (room.promoted if room is not None else ())
-    return {name: _held_bytes(readings[name]) for name in names}
+    """What those hold, with headroom, that got room as replicas and were promoted since. One that
+    does not answer holds what is planned for it, as far as anybody knows."""
+    if room is None:
+        return {}
+    return {
+        name: _held_bytes(readings[name]) if name in readings else room.made_bytes[name]
+        for name in room.promoted
+        if name in room.made_bytes
+    }
 
 
 def _held_bytes(reading: ServerReading) -> int:

@@ -77,7 +77,7 @@ class FolderStore:
     def put(self, key: str, body: bytes) -> None:
         path = self._folder / key
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
             write_whole(path, body, 0o600 | path.parent.stat().st_mode & 0o044)
         except PermissionError as error:
             raise StoreError(
@@ -115,6 +115,13 @@ class FolderStore:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
+
+
+def _make_folder(path: Path) -> None:
+    """With those above it. Whatever the umask is, nobody else may write there."""
+    for folder in reversed((path, *path.parents)):
+        if not folder.exists():
+            folder.mkdir(mode=0o755, exist_ok=True)
 
 
 def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:

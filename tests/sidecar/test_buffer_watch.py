@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sidecar.control.buffer_watch import OVER_SECONDS, BufferWatch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
@@ -72,3 +74,48 @@ def test_a_server_that_is_cut_or_restarts_evicts_for_no_buffers(start_server: St
     other = replace(first, run_id="e" * 40, evicted_keys=9999)
     assert list(watch.look(3.0, {"a": other})) == []
     assert list(watch.problems(3.0)) == []
+
+
+def test_a_server_that_is_being_given_memory_has_bursts(start_server: StartServer) -> None:
+    """By the size alone each look is another server."""
+    server = start_server("12mb")
+    watch = BufferWatch()
+    _fill(server)
+    assert list(watch.look(1.0, {"a": _read(server)})) == []
+    _burst(server)
+    server.client.config_set("maxmemory", 13 * MB)
+    assert [name for name, _ in watch.look(2.0, {"a": _read(server)})] == ["a"]
+    assert watch.just_now == {"a"}
+
+
+@pytest.mark.parametrize(("step_bytes", "told"), [(MB // 4, True), (0, False)])
+def test_what_comes_slowly_is_seen_over_some_looks(
+    start_server: StartServer, step_bytes: int, *, told: bool
+) -> None:
+    """A quarter of a MiB a look, and as many keys go for it."""
+    server = start_server("12mb")
+    _fill(server)
+    first = _read(server)
+    keys = step_bytes * first.keys // (first.counted_bytes - first.baseline_bytes)
+    watch, found = BufferWatch(), []
+    for look in range(12):
+        more = look * step_bytes
+        reading = replace(
+            first,
+            baseline_bytes=first.baseline_bytes + more,
+            evicted_keys=first.evicted_keys + look * keys,
+        )
+        found += watch.look(float(look), {"a": reading})
+    assert [name for name, _ in found] == ["a"] * told
+
+
+def test_a_cut_that_is_given_back_is_no_burst(start_server: StartServer) -> None:
+    server = start_server("12mb")
+    watch = BufferWatch()
+    _fill(server)
+    for second, size in enumerate((12, 9, 12), start=1):
+        server.client.config_set("maxmemory", size * MB)
+        wait_until(
+            lambda size=size: _read(server).counted_bytes < (size + 1) * MB, lambda: _read(server)
+        )
+        assert list(watch.look(float(second), {"a": _read(server)})) == []

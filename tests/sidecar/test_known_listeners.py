@@ -114,6 +114,13 @@ def test_another_user_of_a_server_is_believed_once_somebody_says_so(
                 lambda: any(len(one) > len(b"listens") for one in heard), lambda: problems(sidecar)
             )
             assert 65534 in sidecar._store.now.listeners[f"127.0.0.1:{port}"]
+        # Who gets a password from now on is told whatever else was ordered.
+        (order,) = (
+            one
+            for one in sidecar._control.history.tail(100)
+            if one["kind"] == "order" and "is believed" in one["words"]
+        )
+        assert order.get("had_effect") is None
 
 
 def test_who_is_not_seen_is_told_nothing_where_somebody_was() -> None:

@@ -138,6 +138,24 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     assert server.settings_version == (team.version if team else None)
 
 
+@pytest.mark.parametrize(
+    ("error", "enough", "minimum", "told"),
+    [
+        (0.5, 4 * MB, 10 * MB, 0.3),
+        (0.5, None, 2 * MB, 0.5),
+        (0.2, 4 * MB, 2 * MB, 0.2),  # its curve says it
+        (0.5, 15 * MB, 15.5 * MB, 0.3),
+        (0.5, 20 * MB, 16 * MB, 0.3),
+    ],
+)
+def test_of_what_an_unknown_server_does_not_use_it_gives_the_half(
+    error: float, enough: int | None, minimum: int, told: float
+) -> None:
+    server = _server(_estimate(curve_error_ratio=error, enough_bytes=enough))
+    assert (server.minimum_bytes, server.curve_error_ratio) == (minimum, told)
+    assert server.maxmemory_bytes == 16 * MB
+
+
 def test_a_latency_that_chance_hides_is_said_to_be_hidden() -> None:
     server = _server(_estimate(chance_ratio=0.83), backend_latency_seconds=None)
     assert server.keep_reason == (

@@ -452,6 +452,19 @@ def test_what_a_server_misses_that_lost_keys_to_buffers_counts_when_it_is_full_a
     assert check.words.endswith("as memory of b went to something that passes")
 
 
+def test_the_reads_of_a_server_that_the_plan_left_as_it_was_count_whatever_it_lost() -> None:
+    """Without them the mean was one of others, and told as that of all."""
+    made = promise(predicted=0.2)
+    unchanged = next(one for one in made._servers if one.name == "a")
+    unchanged.is_changed = False
+    verification, _ = verification_of(made)
+    after(made, 0.2, FLAT)
+    reads, judged = unchanged.reads, made.check()
+    verification.lost_keys({"a"})
+    assert unchanged.reads == reads > 0
+    assert made.check() == judged
+
+
 def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
     made = promise(predicted=0.2)
     verification, history, back = taking_back(made)
@@ -463,6 +476,18 @@ def test_who_refuses_writes_gets_back_what_the_plan_took() -> None:
     assert entry["words"].startswith(
         "plan 7 is stopped for b: b refuses writes; b alone goes back, to 10 MiB; it waits until "
     )
+    # What it lacks then is no plan's: each second the others gave it more, down to their minima.
+    verification._store.now.targets_bytes["b"] = 5 * MB
+    verification.refused_writes("b")
+    assert len(back) == len(history.tail(9)) == 1
+
+
+def test_who_refuses_writes_after_a_plan_that_left_it_as_it_was_gets_nothing_of_others() -> None:
+    made = promise(predicted=0.2)
+    next(one for one in made._servers if one.name == "b").is_changed = False
+    verification, history, back = taking_back(made)
+    verification.refused_writes("b")
+    assert back == history.tail(9) == []
 
 
 @pytest.mark.parametrize(("reads", "is_enough"), [(990, False), (1010, True)])

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.servers.promotions import held_by_promoted
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
-from sidecar.servers.unevictable import HEADROOM_BYTES
+from sidecar.servers.unevictable import HEADROOM_BYTES, least_maxmemory_bytes
 from sidecar.state.room_made import RoomMade
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -48,6 +49,23 @@ def node_with(write_node: WriteNode, servers: dict[str, LocalServer], line: str)
     path = write_node(servers, memory='rss_wait = "0s"')
     path.write_text(path.read_text().replace('name = "b"', f'name = "b"\n{line}'))
     return path
+
+
+def test_who_was_promoted_and_does_not_answer_holds_what_is_planned_for_it() -> None:
+    """A loop in Lua of two seconds, and 36,000 of its 38,000 keys were gone."""
+    room = RoomMade(
+        {"a": 42 * MB, "b": 2 * MB},
+        {"a": 14 * MB, "b": 30 * MB},
+        {},
+        {"b": 30 * MB},
+        promoted=("b",),
+    )
+    reading = replace(STATS, maxmemory_bytes=30 * MB, counted_bytes=20 * MB)
+    assert held_by_promoted(room, {}) == {"b": 30 * MB}
+    assert not room.is_needed_less({}, {"b": 2 * MB} | held_by_promoted(room, {}))
+    held = held_by_promoted(room, {"a": reading, "b": reading})
+    assert held == {"b": least_maxmemory_bytes(30 * MB, 20 * MB)}
+    assert held_by_promoted(None, {"b": reading}) == {}
 
 
 def test_a_failover_there_and_back_evicts_nothing(

@@ -99,3 +99,10 @@ def test_who_is_in_no_team_may_neither_set_nor_look(
     assert "Permission denied" in capsys.readouterr().err
     assert list(folder.iterdir()) == []
     assert _read(path, config) == {}
+
+
+def test_no_umask_makes_a_folder_of_documents_that_others_may_write(tmp_path: Path) -> None:
+    with user(0, umask=0):
+        FolderStore(tmp_path / "documents").put("settings/n/pages.json", b"{}")
+    folders = ("documents", "documents/settings", "documents/settings/n")
+    assert [(tmp_path / one).stat().st_mode & 0o777 for one in folders] == [0o755] * 3

@@ -1,0 +1,91 @@
+"""What a server that does not fill its memory needs at most, and gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.curves.unfilled import Unfilled, level_from
+from sidecar.servers.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
+from tests.sidecar.monitored_load import STATS
+
+MB = 1 << 20
+CYCLE = 3600.0
+
+
+def looks(*readings: ServerReading) -> Unfilled:
+    unfilled = Unfilled(CYCLE)
+    previous = None
+    for reading in readings:
+        unfilled.look(previous, reading)
+        previous = reading
+    return unfilled
+
+
+def at(minutes: float, used_mb: float, *, size_mb: int = 40, keys: int = 1000) -> ServerReading:
+    return replace(
+        STATS,
+        at_seconds=60 * minutes,
+        counted_bytes=round(used_mb * MB),
+        maxmemory_bytes=size_mb * MB,
+        keys=keys,
+    )
+
+
+def test_a_server_that_holds_as_much_for_a_cycle_needs_the_most_of_it() -> None:
+    unfilled = looks(at(0, 6), at(20, 6.2), at(40, 6.1), at(60, 6))
+    assert unfilled.enough_bytes(3600.0) == round(6.2 * MB)
+    assert unfilled.enough_bytes(3599.0) is None
+
+
+def test_another_size_that_it_does_not_fill_changes_nothing() -> None:
+    readings = (at(0, 6), at(30, 6, size_mb=20), at(70, 6, size_mb=15))
+    assert looks(*readings).enough_bytes(4200.0) == 6 * MB
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        (at(0, 6),),
+        (at(0, 6), at(20, 6), at(40, 6)),
+        (at(0, 39), at(30, 39), at(70, 39)),  # full
+        (at(0, 6), at(30, 7), at(70, 7)),  # it fills
+        (at(0, 6), at(30, 5), at(70, 5)),
+        (at(0, 6), at(30, 6, size_mb=6), at(70, 6, size_mb=6)),
+        (at(0, 6, size_mb=6), at(30, 6), at(70, 6, size_mb=6)),
+        (at(0, 6), at(30, 6, keys=2000), at(70, 6, keys=2000)),
+        (at(0, 6), replace(at(30, 6), instance=2), replace(at(70, 6), instance=2)),
+        (at(0, 6, size_mb=0), at(70, 6, size_mb=0)),
+    ],
+)
+def test_of_others_it_is_not_known(readings: tuple[ServerReading, ...]) -> None:
+    assert looks(*readings).enough_bytes(readings[-1].at_seconds) is None
+
+
+def test_it_is_known_again_a_cycle_after_it_changed() -> None:
+    readings = [at(0, 6), at(60, 6), at(70, 9), at(100, 9), at(130, 9)]
+    assert looks(*readings[:2]).enough_bytes(3600.0) == 6 * MB
+    assert looks(*readings[:3]).enough_bytes(4200.0) is None
+    assert looks(*readings).enough_bytes(7800.0) == 9 * MB
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=8),
+    st.integers(1, 60),
+    st.integers(1, 60),
+)
+def test_its_curve_is_level_from_there_and_no_lower_below(
+    ratios: list[float], from_mb: int, size_mb: int
+) -> None:
+    sizes = np.arange(1, len(ratios) + 1) * 7.0 * MB
+    curve = MissRatioCurve(sizes, np.sort(np.array(ratios))[::-1])
+    found = level_from(curve, from_mb * MB, size_mb * MB)
+    level = float(curve.miss_ratio(size_mb * MB))
+    assert found.miss_ratio(np.arange(from_mb, 70) * float(MB)) == pytest.approx(level)
+    below = curve.sizes_bytes[curve.sizes_bytes < from_mb * MB]
+    assert found.miss_ratio(below) == pytest.approx(np.maximum(curve.miss_ratio(below), level))
