@@ -108,11 +108,12 @@ def _look(
         guessed_latency=guessed_latency,
         init=str(options.init) if options.init else None,
     )
+    # First what took minutes: a disk may be full.
+    print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer), flush=True)
     if options.init:
         _write(options, access, answer)
     if options.html:
         write_new(options.html, as_page(answer))
-    print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer))
     return 0
 
 
@@ -233,7 +234,7 @@ def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
 
 
 def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
-    """Raises OSError."""
+    """Raises DocumentError, as ``write_new``."""
     servers = {one.config.name: one.config.url for one in answer.seen}
     left_out = {one.name: (one.url, one.why) for one in answer.refused if one.url}
     endpoint = options.init.absolute().parent / "samples"

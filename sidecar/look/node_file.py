@@ -22,7 +22,7 @@ from sidecar.config.node import (
     read_config,
 )
 from sidecar.config.sampling import DEFAULT_RATE
-from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.units import format_duration
 
 DEFAULT_LATENCY_SECONDS = 10e-3
@@ -159,7 +159,14 @@ def _as(access: Access, server: ServerConfig) -> ServerConfig:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Raises OSError: it cannot be written, or there is one already."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+    """All of it, or no file. Raises DocumentError: it cannot be written, or is there already."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+        except OSError:
+            path.unlink()
+            raise
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}") from error

@@ -156,4 +156,8 @@ class RoomMade:
         keys = ("before_bytes", "made_bytes", "beside_bytes")
         before, made, beside = (read_sizes(fields.table(key)) for key in keys)
         needed = read_sizes(fields.table("needed_bytes", {}))
-        return cls(before, made, beside, needed, read_list(fields, "promoted", str, "servers"))
+        promoted = read_list(fields, "promoted", str, "servers")
+        for name in (*needed, *promoted):
+            if name not in before:
+                raise fields.refuse("before_bytes", f"must have {name!r}, which needs room")
+        return cls(before, made, beside, needed, promoted)

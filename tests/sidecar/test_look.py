@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -297,6 +298,22 @@ def test_it_writes_a_page_that_loads_nothing_and_never_over_a_file(
     assert (code, out) == (2, "")
     assert f"{path} is there already" in err
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize("option", ["--html", "--init"])
+def test_a_page_that_cannot_be_written_loses_no_answer_and_leaves_no_half(
+    option: str, start_server: StartServer, look: Look, tmp_path: Path
+) -> None:
+    server, path = filled(start_server), tmp_path / "report"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # as on a disk that is full
+    try:
+        code, out, err = look(f"pages={server.url}", option, str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, path.exists()) == (2, False)
+    assert "pages" in out
+    assert f"{path}: File too large" in err
 
 
 def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:

@@ -18,7 +18,7 @@ from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
-from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.reader import DocumentError, Fields
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
@@ -182,6 +182,9 @@ def test_it_is_on_file(tmp_path: Path) -> None:
     assert StateStore(tmp_path / "state.json").now.room == made
     document = {**SidecarState().to_json(), "room": None}
     assert SidecarState.from_json(Fields(document, "state")).room is None
+    document["room"] = replace(made, needed_bytes={"c": 5}).to_json()
+    with pytest.raises(DocumentError, match=r"room\.before_bytes must have 'c', which needs room"):
+        SidecarState.from_json(Fields(document, "state"))
 
 
 @pytest.mark.parametrize(
