@@ -32,6 +32,8 @@ _AS_QUEUE = (
     "'cache = true' in the file gives the others back what it took from them"
 )
 NOT_ASKED = "it was not asked yet"
+# Of a server's maxmemory, what a sync of a replica takes beside it for a moment.
+_MUCH_BESIDE = 1 / 4
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _IN_VAIN = (
     "; less maxmemory brought nothing back, so it was given back: an allocator without "
@@ -164,6 +166,12 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             f"{name} holds some {format_size(server['unyielding_bytes'])} that no eviction frees "
             "and INFO does not name (a module, tracked keys, a few large values): plans leave it "
             "that"
+        )
+    beside = server.get("not_counted_bytes") or 0
+    if beside > _MUCH_BESIDE * (server["maxmemory_bytes"] or math.inf):
+        yield (
+            f"{name} uses {format_size(beside)} beside its maxmemory, for buffers of replicas and "
+            "of its file, which no eviction frees: client-output-buffer-limit replica bounds them"
         )
     stated, counts = server.get("stated_latency_seconds"), server.get("backend_latency_seconds")
     if stated is not None and counts and counts != stated:

@@ -183,7 +183,10 @@ def _recommended_part(
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
         keys = ("role", "replicas", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
-        figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "lifetime_hit_ratio")
+        figures = (
+            *("used_bytes", "rss_bytes", "unyielding_bytes", "not_counted_bytes"),
+            "lifetime_hit_ratio",
+        )
         return dict.fromkeys((*keys, *figures))
     reads = reading.keyspace_hits + reading.keyspace_misses
     return {
@@ -196,6 +199,7 @@ def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
         "used_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
         "unyielding_bytes": reading.unyielding_bytes,
+        "not_counted_bytes": reading.not_counted_bytes,
         "lifetime_hit_ratio": reading.keyspace_hits / reads if reads else None,
     }
 

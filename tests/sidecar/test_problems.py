@@ -57,6 +57,13 @@ def test_memory_above_the_budget_is_told_although_the_limits_are_within() -> Non
     assert "the servers use" not in _said(SET, {**_server("a", 12, 12), "used_bytes": 12 * MB})
 
 
+@pytest.mark.parametrize(("beside", "is_told"), [(2, False), (3, False), (4, True), (252, True)])
+def test_memory_beside_maxmemory_is_told(beside: int, *, is_told: bool) -> None:
+    """As a client takes it that attaches as a replica and does not read."""
+    said = _said(SET, {**_server("a", 12, 12), "not_counted_bytes": beside * MB})
+    assert (f"a uses {beside} MiB beside its maxmemory, for buffers of replicas" in said) == is_told
+
+
 @pytest.mark.parametrize(
     ("control", "words"),
     [
