@@ -15,6 +15,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.warm_up import WarmUp
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -23,6 +24,9 @@ from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
 from solver_lambda.planning.size_ranges import is_little_known
 
+# Sizes are planned already where a sidecar starts amid plans: nothing presses, and curves of a
+# minute have taken back plans of an hour.
+_AMID_PLANS_SECONDS = 600.0
 # Of a curve with such an error nothing is known; fewer of all reads, by weight, count for little.
 _UNKNOWN_ERROR, _LEAST_SHARE = 0.5, 0.02
 
@@ -87,6 +91,9 @@ class PlanningBasis:
         # A sidecar that starts amid plans knows no curve yet.
         self._is_anew = bool(first_bytes)
         self.use(config)
+        if first_bytes:
+            for monitor in monitors.values():
+                monitor.warm_up = WarmUp(max(monitor.cycle_seconds, _AMID_PLANS_SECONDS))
         self._planner: VirtualPlanner | None = None
         self._plan_by(
             [

@@ -127,10 +127,10 @@ def may_not_shrink(server: ServerObservation, observation: Observation) -> bool:
 
 
 def is_little_known(server: ServerObservation, observation: Observation) -> bool:
-    """Whether its curve is still learnt."""
+    """Whether its curve is still learnt: it may be off by as much as a shrink allows, or more."""
     if server.keep_reason is not None:
         return server.keep_reason.startswith(_STILL_LEARNT)
-    return server.curve_error_ratio > observation.planning.maximum_curve_error_ratio
+    return server.curve_error_ratio >= observation.planning.maximum_curve_error_ratio
 
 
 def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:

@@ -12,6 +12,7 @@ import pytest
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import MEMORIES
+from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.planning_basis import PlanningBasis, chance_ratio
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
@@ -288,3 +289,21 @@ def test_the_basis_says_how_far_back_one_looks() -> None:
     node = Node()
     assert node.forecast.basis == "rates that count half after 5min, curves after 5min"
     assert Node("last").forecast.basis == "the last window"
+
+
+@pytest.mark.parametrize(
+    ("first", "cycle_seconds", "limit_seconds"),
+    [({}, 60.0, 60), (EQUAL, 60.0, 600), ({}, 3600.0, 3600), (EQUAL, 3600.0, 3600)],
+)
+def test_who_starts_amid_plans_takes_the_time_to_know_the_curves(
+    first: dict[str, int], cycle_seconds: float, limit_seconds: int
+) -> None:
+    """By curves of a minute, plans that had saved half of the access time were taken back."""
+    config = config_of("competing")
+    cycle = dataclasses.replace(config.cycle, maximum_age_seconds=cycle_seconds)
+    monitors = {name: ServerMonitor(name, cycle_seconds=cycle_seconds) for name in NAMES}
+    PlanningBasis(dataclasses.replace(config, cycle=cycle), monitors, 0.0, first)
+    for monitor in monitors.values():
+        for second, is_on in ((0, True), (limit_seconds, True), (limit_seconds + 1, False)):
+            monitor.warm_up.take(BLOCK_READS, BLOCK_READS // 4, second * 10**6)
+            assert monitor.warm_up.must_forget() == is_on
