@@ -105,6 +105,7 @@ _RULES: dict[str, Callable[[object], bool]] = {
             "observed_seconds",
             "without_seconds",
             "error_seconds",
+            "predicted_ratio",
             "realised_ratio",
         ),
         lambda value: value is None or _is_number(value),

@@ -39,6 +39,7 @@ class Check:
         at_seconds: Unix time.
         at_fault: the server without which the plan would not have ``failed``; ``None``: there is
             none, or more than one had to be left out.
+        predicted_ratio: by how much less the mean access time was to be, in the plan's own words.
     """
 
     cycle: int
@@ -50,13 +51,7 @@ class Check:
     error_seconds: float | None = None
     at_seconds: float | None = None
     at_fault: str | None = None
-
-    @property
-    def predicted_ratio(self) -> float | None:
-        """The same, as it was promised."""
-        if self.predicted_seconds is None or not self.without_seconds:
-            return None
-        return 1 - self.predicted_seconds / self.without_seconds
+    predicted_ratio: float | None = None
 
     @property
     def realised_ratio(self) -> float | None:
@@ -214,7 +209,8 @@ class PlanOutcome:
             verdict = "worse" if predicted is not None else "not_checked"
         told_error = gain_error if verdict == "too_early" else error
         words = self._words(servers, verdict, predicted, observed, without, told_error)
-        return Check(cycle, verdict, words, predicted, observed, without, error)
+        check = Check(cycle, verdict, words, predicted, observed, without, error)
+        return replace(check, predicted_ratio=self._plan.predicted_gain_ratio)
 
     def _words(
         self,

@@ -179,7 +179,7 @@ OF_NODE = (
     _Gauge("last_check_verdict", "1 for what became of the last plan", _verdict, ("verdict",)),
     _Gauge(
         "predicted_gain_ratio",
-        "Of mean access time, by the hit ratios of the last plan that was checked",
+        "Of mean access time, as the last plan that was checked has it",
         _at("gain", "predicted_ratio"),
     ),
     _Gauge("realised_gain_ratio", "The same, as it came", _at("gain", "realised_ratio")),

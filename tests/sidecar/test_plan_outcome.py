@@ -130,6 +130,16 @@ def test_a_promise_that_is_kept() -> None:
     assert check.without_seconds == pytest.approx(CACHE + 0.3 * 0.1)
 
 
+def test_what_was_promised_is_told_as_the_plan_had_it() -> None:
+    """Whatever the load makes of its hit ratios later."""
+    made = promise(predicted=0.2)
+    made._plan = replace(
+        made._plan, mean_access_time_before_seconds=0.02, mean_access_time_seconds=0.015
+    )
+    check = after(made, 0.2, {4 * MB: 0.2, 10 * MB: 0.1}, a_before=0.5)
+    assert check.predicted_ratio == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize("by_curve", [TRUE, FLAT, None], ids=["true", "wrong", "none"])
 def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
     by_curve: dict[int, float] | None,
@@ -140,6 +150,7 @@ def test_one_that_is_missed_is_taken_back_whatever_is_wrong(
     assert "most by b, whose hit ratio is 20.0% instead of 90.0%" in check.words
     assert check.realised_ratio is not None
     assert check.realised_ratio < 0
+    assert check.predicted_ratio is None  # the plan says nothing of means
 
 
 @pytest.mark.parametrize(("looked_up", "verdict"), [(0.0, "failed"), (0.5, "worse")])
