@@ -190,10 +190,16 @@ class HalfLifeSelection:
         """Somebody gave an order by which sizes are others, or the sidecar starts amid plans. What
         is missed until caches are filled and known again is no loss by plans: for a cycle nobody
         goes back."""
-        self._saved_of_first[:] = self._recent[:] = self._recent_squares[:] = 0.0
-        self._in_force_saved_of_first = self._spent = self._spent_steps = self._judged_steps = 0.0
+        self.judge_later()
+        self._recent[:] = self._recent_squares[:] = 0.0
         self._early = None
         self._planner = None
+
+    def judge_later(self) -> None:
+        """What memories would have planned so far says nothing of them, as curves are still learnt:
+        their trust begins anew."""
+        self._saved_of_first[:] = 0.0
+        self._in_force_saved_of_first = self._spent = self._spent_steps = self._judged_steps = 0.0
 
     def reprice(self, times: float) -> None:
         """The same reads cost so many times as much as they did."""

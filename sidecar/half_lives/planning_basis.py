@@ -163,6 +163,8 @@ class PlanningBasis:
         if self._is_anew:
             self._is_anew = False
             self._scores.begin_anew()
+        if any(monitor.warm_up.is_on for monitor in self._monitors.values()):
+            self._scores.judge_later()
         if self._looks_ahead and self._planner is not None:
             steps = seconds / self._step_seconds
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)

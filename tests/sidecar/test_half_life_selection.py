@@ -206,6 +206,18 @@ def test_what_an_order_cost_is_no_loss_by_plans() -> None:
     assert steps <= 2
 
 
+def test_what_was_judged_by_curves_that_were_still_learnt_takes_no_plan_back() -> None:
+    """After a restart each memory planned as it knew the load, which was not at all."""
+    load = Load()
+    harm(load)
+    assert load.scores.goes_back
+    lead = load.scores._lead.copy()
+    load.scores.judge_later()
+    assert (load.scores._lead == lead).all()  # which memory is better is known as before
+    load.step(1000, 0, FOR_TWO)
+    assert not load.scores.goes_back
+
+
 def test_first_sizes_of_an_earlier_process_stay_the_first_sizes() -> None:
     scores = HalfLifeSelection(FOR_TWO)
     scores.step(planner_of(), {"one": ReadCounts(), "two": ReadCounts()}, FOR_ONE)

@@ -307,3 +307,16 @@ def test_who_starts_amid_plans_takes_the_time_to_know_the_curves(
         for second, is_on in ((0, True), (limit_seconds, True), (limit_seconds + 1, False)):
             monitor.warm_up.take(BLOCK_READS, BLOCK_READS // 4, second * 10**6)
             assert monitor.warm_up.must_forget() == is_on
+
+
+def test_no_plan_is_judged_while_a_curve_is_still_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    judged = []
+    monkeypatch.setattr(HalfLifeSelection, "judge_later", lambda _: judged.append(1))
+    node.step({"one": 100, "two": 100, "three": 100})
+    assert not judged
+    learns = node.monitors["two"].warm_up
+    learns.take(BLOCK_READS, BLOCK_READS // 4, 0)
+    assert learns.must_forget()
+    node.step({"one": 100, "two": 100, "three": 100})
+    assert judged
