@@ -78,30 +78,34 @@ class BufferWatch:
 
 
 def _burst(looks: Sequence[ServerReading], reading: ServerReading) -> tuple[int, float] | None:
-    """Since the last of the looks, or since the first: keys that were evicted, and bytes that took
-    their place."""
-    for since in (looks[-1:], looks):
-        if since and (taken_bytes := _taken_bytes(since, reading)) is not None:
-            return reading.evicted_keys - since[0].evicted_keys, taken_bytes
-    return None
+    """Since the last of the looks, or since the first: keys that were evicted for it, and bytes
+    that took their place. What has let go is seen from one look to the next alone: keys that go by
+    themselves leave room, too."""
+    return _taken(looks[-1:], reading, lets_go=True) or _taken(looks, reading, lets_go=False)
 
 
-def _taken_bytes(since: Sequence[ServerReading], reading: ServerReading) -> float | None:
-    """By something that is no key, so that keys were evicted; ``None``: nothing, or hardly any."""
+def _taken(
+    since: Sequence[ServerReading], reading: ServerReading, *, lets_go: bool
+) -> tuple[int, float] | None:
+    """By something that is no key; ``None``: nothing, or hardly any."""
+    if not since:
+        return None
     before, least_bytes = since[0], min(one.maxmemory_bytes for one in (*since, reading))
     if reading.run_id != before.run_id or not least_bytes:
         return None
-    keys_bytes = max(0, before.counted_bytes - before.baseline_bytes)
+    key_bytes = max(0, before.counted_bytes - before.baseline_bytes) / max(1, before.keys)
     evicted = reading.evicted_keys - before.evicted_keys
     # What a cut evicts is for nothing else, and who is given memory evicts nothing for that.
     cut_bytes = max(0, before.counted_bytes - least_bytes)
-    evicted_bytes = evicted * keys_bytes / max(1, before.keys) - cut_bytes
-    if evicted_bytes < LEAST_SHARE * least_bytes:
+    for_it_bytes = evicted * key_bytes - cut_bytes
+    if for_it_bytes < max(LEAST_SHARE * least_bytes, cut_bytes):
         return None
     grown_bytes = reading.baseline_bytes - before.baseline_bytes
-    free_bytes = least_bytes - reading.counted_bytes
+    free_bytes = least_bytes - reading.counted_bytes if lets_go else 0
     taken_bytes = float(min(max(grown_bytes, free_bytes), reading.maxmemory_bytes))
-    return taken_bytes if taken_bytes >= evicted_bytes / 2 else None
+    if taken_bytes < for_it_bytes / 2:
+        return None
+    return round(for_it_bytes / key_bytes), taken_bytes
 
 
 def _words(bursts: _Bursts) -> str:

@@ -171,7 +171,7 @@ class ServerMonitor:
             self._depth_bytes if is_full else 0.0,
             self.shards.pinned_bytes,
         )
-        self._unfilled.look(previous, reading)
+        self._unfilled.look(previous, reading, window.most_used_bytes if window else 0)
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds

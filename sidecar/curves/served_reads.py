@@ -76,15 +76,16 @@ def tells_of_its_size(previous: ServerReading, reading: ServerReading) -> bool:
     is_full = [one.counted_bytes >= FULL_RATIO * one.maxmemory_bytes for one in (previous, reading)]
     if not previous.maxmemory_bytes or not reading.maxmemory_bytes:
         return False
-    is_as_much = _is_as_much(previous.counted_bytes, reading.counted_bytes) and _is_as_much(
+    stays = is_as_much(previous.counted_bytes, reading.counted_bytes) and is_as_much(
         previous.keys, reading.keys
     )
     if previous.maxmemory_bytes == reading.maxmemory_bytes:
-        return all(is_full) or is_as_much
-    return is_as_much and not any(is_full)
+        return all(is_full) or stays
+    return stays and not any(is_full)
 
 
-def _is_as_much(before: int, now: int) -> bool:
+def is_as_much(before: int, now: int) -> bool:
+    """Whether the two differ by so little that nothing fills."""
     return abs(now - before) <= _STEADY_RATIO * before
 
 

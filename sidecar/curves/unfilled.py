@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidecar.curves.served_reads import FULL_RATIO, tells_of_its_size
+from sidecar.curves.served_reads import FULL_RATIO, is_as_much, tells_of_its_size
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
@@ -17,17 +17,25 @@ class Unfilled:
         self._since_seconds: float | None = None
         self._most_bytes = 0
 
-    def look(self, previous: ServerReading | None, reading: ServerReading) -> None:
-        """Take the reading that ends a window, and the one that began it."""
-        used_bytes = reading.counted_bytes
-        is_full = used_bytes >= FULL_RATIO * reading.maxmemory_bytes
+    def look(
+        self, previous: ServerReading | None, reading: ServerReading, most_bytes: int = 0
+    ) -> None:
+        """Take the reading that ends a window, the one that began it, and the most that was used
+        between them: a job may come and go."""
+        most_bytes = max(most_bytes, reading.counted_bytes)
         is_same = previous is not None and previous.instance == reading.instance
-        if previous is None or not is_same or is_full or not tells_of_its_size(previous, reading):
+        if (
+            previous is None
+            or not is_same
+            or most_bytes >= FULL_RATIO * reading.maxmemory_bytes
+            or not tells_of_its_size(previous, reading)
+            or not is_as_much(previous.counted_bytes, most_bytes)
+        ):
             self._since_seconds, self._most_bytes = None, 0
             return
         if self._since_seconds is None:
             self._since_seconds = previous.at_seconds
-        self._most_bytes = max(self._most_bytes, previous.counted_bytes, used_bytes)
+        self._most_bytes = max(self._most_bytes, previous.counted_bytes, most_bytes)
 
     def enough_bytes(self, now_seconds: float) -> int | None:
         """The most that it held for a cycle or longer; ``None`` if it filled its memory in it, or

@@ -17,13 +17,14 @@ class ReadingWindow:
     Attributes:
         unevictable_bytes: the most that no eviction would have freed.
         lasting_bytes: the least of it.
-        least_used_bytes: the least that the server used of its ``maxmemory``, or above it.
+        least_used_bytes, most_used_bytes: that the server used of its ``maxmemory``, or above it.
     """
 
     readings: int = 0
     unevictable_bytes: int = 0
     lasting_bytes: int = 0
     least_used_bytes: int = 0
+    most_used_bytes: int = 0
     _sum_bytes: int = 0
     _most_bytes: int = 0
     _least_bytes: int = 0
@@ -35,6 +36,7 @@ class ReadingWindow:
         self.lasting_bytes = min(self.lasting_bytes or unevictable_bytes, unevictable_bytes)
         used_bytes = reading.counted_bytes
         self.least_used_bytes = min(self.least_used_bytes or used_bytes, used_bytes)
+        self.most_used_bytes = max(self.most_used_bytes, used_bytes)
         self._least_bytes = min(self._least_bytes or reading.baseline_bytes, reading.baseline_bytes)
         self._room_bytes = round(_MOST_BUFFERS_RATIO * reading.size_bytes)
         self.readings += 1

@@ -119,3 +119,30 @@ def test_a_cut_that_is_given_back_is_no_burst(start_server: StartServer) -> None
             lambda size=size: _read(server).counted_bytes < (size + 1) * MB, lambda: _read(server)
         )
         assert list(watch.look(float(second), {"a": _read(server)})) == []
+
+
+def test_keys_that_go_by_themselves_beside_new_ones_are_no_burst(start_server: StartServer) -> None:
+    """A cache with ordinary churn whose client deletes a third of its keys."""
+    server = start_server("12mb")
+    _fill(server)
+    first, watch = _read(server), BufferWatch()
+    for look in range(15):
+        reading = replace(first, evicted_keys=first.evicted_keys + 250 * look)
+        assert list(watch.look(float(look), {"a": reading})) == []
+    gone = replace(reading, counted_bytes=8 * MB, keys=first.keys * 2 // 3)
+    assert list(watch.look(15.0, {"a": gone})) == []
+
+
+def test_what_a_cut_evicts_beyond_its_size_is_no_burst(start_server: StartServer) -> None:
+    server = start_server("12mb")
+    _fill(server)
+    first, watch = _read(server), BufferWatch()
+    assert list(watch.look(1.0, {"a": first})) == []
+    cut = replace(
+        first,
+        maxmemory_bytes=4 * MB,
+        counted_bytes=4 * MB - 400_000,
+        evicted_keys=first.evicted_keys + first.keys * 3 // 4,
+        keys=first.keys // 4,
+    )
+    assert list(watch.look(2.0, {"a": cut})) == []

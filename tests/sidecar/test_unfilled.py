@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def test_a_server_that_holds_as_much_for_a_cycle_needs_the_most_of_it() -> None:
     unfilled = looks(at(0, 6), at(20, 6.2), at(40, 6.1), at(60, 6))
     assert unfilled.enough_bytes(3600.0) == round(6.2 * MB)
     assert unfilled.enough_bytes(3599.0) is None
+
+
+@pytest.mark.parametrize(("most_mb", "enough_mb"), [(6.2, 6.2), (24, None), (40, None)])
+def test_a_job_that_came_and_went_between_two_looks_counts(
+    most_mb: float, enough_mb: float | None
+) -> None:
+    """Empty at both ends of each window, and 24 MiB of keys were read in between."""
+    unfilled, readings = Unfilled(CYCLE), [at(0, 6), at(30, 6), at(70, 6)]
+    for previous, reading in pairwise(readings):
+        unfilled.look(previous, reading, round(most_mb * MB))
+    assert unfilled.enough_bytes(4200.0) == (enough_mb and round(enough_mb * MB))
 
 
 def test_another_size_that_it_does_not_fill_changes_nothing() -> None:
