@@ -239,7 +239,7 @@ def _no_latency_words(estimate: Estimate) -> str:
         return "neither configured nor measured yet"
     return (
         "not configured, and cannot be measured: its keys are written whether they were missed or "
-        f"not (that may be {estimate.chance_ratio:.0%} of what followed its misses)"
+        f"not, as perhaps after {estimate.chance_ratio:.0%} of its misses"
     )
 
 

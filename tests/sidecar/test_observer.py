@@ -160,7 +160,7 @@ def test_a_latency_that_chance_hides_is_said_to_be_hidden() -> None:
     server = _server(_estimate(chance_ratio=0.83), backend_latency_seconds=None)
     assert server.keep_reason == (
         "no_backend_latency: not configured, and cannot be measured: its keys are written whether "
-        "they were missed or not (that may be 83% of what followed its misses)"
+        "they were missed or not, as perhaps after 83% of its misses"
     )
     assert _server(_estimate(chance_ratio=0.83), backend_latency_seconds=0.1).keep_reason is None
 
