@@ -7,10 +7,11 @@ import argparse
 import json
 from typing import Any
 
+from sidecar.base.glossary import WORDS
 from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_node import last_plan_sentences
 from sidecar.commands.explain_words import server_sentences
-from sidecar.commands.glossary import WORDS, glossary_lines
+from sidecar.commands.glossary import glossary_lines
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, history_of, status_of
 from sidecar.config.node import SidecarConfig, load_config

@@ -67,6 +67,8 @@ def status_document(
         "pid": os.getpid(),
         "started_at_seconds": started_at_seconds,
         "now_seconds": time.time(),
+        # For a page that is looked at from another zone.
+        "utc_offset_seconds": time.localtime().tm_gmtoff,
         "mode": plane.mode,
         **_who_decides(config, state, actuator),
         "budget": budget,

@@ -271,7 +271,7 @@ def test_with_the_token_orders_are_given_and_told(
         ("rollback", "installation", None),
     ]
     watched.refuses = "there is nothing to go back to"
-    _order(browser, "Undo the last plan", TOKEN)
+    _order(browser, "Roll back the last plan", TOKEN)
     _wait_for(browser, "#ordered", "Not done: there is nothing to go back to")
     # Whoever has the port while the sidecar is down could read it.
     kept = "return [sessionStorage.length, localStorage.length, document.cookie]"
@@ -462,7 +462,7 @@ def test_each_word_that_needs_one_has_a_meaning(
     assert len(found) > 10
     assert all(all(pair) for pair in found)
     browser.find_element(By.CSS_SELECTOR, "a.term").click()
-    _wait_for(browser, "#glossary", "how much a Redis server may store")
+    _wait_for(browser, "#glossary", "how much memory keys may take")
 
 
 def test_what_the_plan_would_bring_stands_beside_what_is(
