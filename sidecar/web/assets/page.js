@@ -55,7 +55,7 @@ function show() {
   document.body.classList.toggle("lost-contact", lost);
   byId("contact").classList.toggle("lost", lost);
   const since = known.answeredAt && moment(known.answeredAt, true);
-  byId("contact").textContent = !lost ? `as of ${moment(known.answeredAt)}`
+  byId("contact").textContent = !lost ? `as of ${moment(known.answeredAt)} by the server's clock`
     : since ? `No answer since ${since}. What stands below is from then.` : "No answer from the sidecar yet.";
   if (!known.status) return;
   const width = byId("servers").clientWidth;

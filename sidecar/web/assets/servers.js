@@ -102,7 +102,7 @@ function serverCard(server, place, { status, scaleBytes, width, isOpen }) {
     rest,
     server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
     server.keep_reason && !server.held && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
-    why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why)),
+    why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why), server.curve || !/ ms\b/.test(why) ? "" : " That is a guess."),
     element("p", { class: "small soft" }, changeWords(server, status)),
     server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
       element("summary", { "data-key": `curve-of-${server.name}` }, "What more or less memory would do for it"), curveBlock(server, place, width)));
