@@ -33,6 +33,8 @@ _WORTH_SAYING = 0.02
 _ROUGH = 0.1
 # Nobody need be told that a few rounds came before.
 _COUNTED_SHARE = 0.9
+# Of so many servers it is told what each paid.
+_MOST_COSTS = 3
 # Of the reads: so many writes that are no fills may move the curve.
 _MANY_WRITES = 0.1
 
@@ -169,7 +171,7 @@ def notes(answer: Answer) -> list[str]:
             f"Taken to have Redis' default settings, as CONFIG says none: {_listed(silent)}."
         )
     if filling := [one.config.name for one in answer.seen if one.is_filling]:
-        found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
+        found.append(f"Still filling, so that hits rise by themselves: {_names(filling, answer)}.")
     if written := [one.config.name for one in answer.seen if one.is_known and _is_written(one)]:
         found.append(
             f"Written to far more often than filled, which the curve takes for reads: "
@@ -187,10 +189,15 @@ def notes(answer: Answer) -> list[str]:
         "key that is there like a read."
     )
     cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
-    same = len({_cost(one.cost_ratio) for one in answer.seen}) == 1 < len(cost)
-    much = f"in each {_cost(answer.seen[0].cost_ratio)}" if same else _listed(cost)
+    ratios = [one.cost_ratio for one in answer.seen]
+    is_short = len(ratios) > _MOST_COSTS or len(set(ratios)) < len(ratios)
+    much = f"in each at most {_cost(max(ratios))}" if is_short else _listed(cost)
     found.append(f"Asking cost {much} of a core, by INFO commandstats. Nothing was set.")
     return found
+
+
+def _names(names: Sequence[str], answer: Answer) -> str:
+    return "all of them" if 1 < len(names) == len(answer.seen) else _listed(names)
 
 
 def _next_words(answer: Answer) -> str:
