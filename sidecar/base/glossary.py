@@ -36,7 +36,7 @@ WORDS = {
     "planned size: where that is most, memory goes first",
     "outcome": "of a plan: what was measured after it, against what the sizes before would have "
     "brought and what it predicted",
-    "pause": "no size is set, whatever happens, until its end or `spreds resume`",
+    "pause": "nothing is set, whatever happens, until its end or `spreds resume`",
     "plan": "a size for each server, with a reason for each, that answers one observation; its "
     "number is that of the cycle",
     "planned": "the size that a server is to have, by the last plan that was carried out or by an "

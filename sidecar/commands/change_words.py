@@ -118,12 +118,19 @@ def in_the_last_day(
         elif _is_apply(entry):
             continue  # the plan stands by itself
         elif before is not None and after is not None and before != after:
-            words = str(entry["words"]).partition(":")[0]
-            plain = _plainly(words)
-            why = plain if plain != words else f"by {words}"
-            if entry["kind"] == "plan":
-                why = f"by plan {entry['cycle']}"
-            found.append(f"{at}: {format_size(before)} -> {format_size(after)}, {why}")
+            why = _why_words(entry, name)
+            found += [f"{at}: {format_size(before)} -> {format_size(after)}, {why}"] * bool(why)
     more = [f"{len(found) - most} more before that"] * (len(found) > most)
     told = "; ".join([*more, *found[-most:]])
     return [f"In the last day: {told}."] if len(found) > 1 else []
+
+
+def _why_words(entry: Mapping[str, Any], name: str) -> str:
+    """What changed a server's size; empty where an entry of its own tells that."""
+    if entry["kind"] == "plan":
+        return f"by plan {entry['cycle']}"
+    words = str(entry["words"]).partition(":")[0]
+    if words == f"room beside {name}":
+        return ""  # somebody set it by hand
+    plain = _plainly(words)
+    return plain if plain != words else f"by {words}"

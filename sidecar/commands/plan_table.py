@@ -33,7 +33,7 @@ _COLUMNS = (
     "one more MiB",
 )
 # By so much a measured time is another one than the curves say.
-_FAR_APART = 0.1
+_FAR_APART = 0.05
 _Told = Mapping[str, Any]
 
 
@@ -85,7 +85,8 @@ def _measured(plan: _Told, told: dict[str, Any], by_name: _Told, *, is_guess: bo
     if not is_done and any(_has_other(one, by_name) for one in plan["servers"]):
         return f"{text}, with sizes on the way to those that the plan counts from"
     if measured < by_curves * (1 - _FAR_APART):
-        return f"{text}: the curves still say too little"
+        still = "still " if plan["known_words"] else ""
+        return f"{text}: the curves {still}say too few hits"
     if measured > by_curves * (1 + _FAR_APART):
         return f"{text}: more than the curves say"
     return text

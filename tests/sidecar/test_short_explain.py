@@ -108,3 +108,8 @@ def test_room_is_told_in_plain_words(told: dict[str, Any], words: str, plain: st
     entry = plan_entry(1, 9.0, MIB, 2 * MIB) | {"kind": "budget", "words": f"{words}: a, b"}
     (day,) = in_the_last_day("sessions", [plan_entry(1, 60.0, 0, MIB), entry], NOW_SECONDS)
     assert day.endswith(f"1 MiB -> 2 MiB, {plain}.")
+
+
+def test_room_beside_oneself_is_told_by_ones_own_entry(told: dict[str, Any]) -> None:
+    entry = plan_entry(1, 9.0, MIB, 2 * MIB) | {"kind": "budget", "words": "room beside sessions"}
+    assert in_the_last_day("sessions", [plan_entry(1, 60.0, 0, MIB), entry], NOW_SECONDS) == []
