@@ -34,6 +34,8 @@ _COLUMNS = (
 )
 # By so much a measured time is another one than the curves say.
 _FAR_APART = 0.05
+# Seconds of the mean.
+_HARDLY_ANY = 1e-6
 _Told = Mapping[str, Any]
 
 
@@ -73,10 +75,11 @@ def _headline(plan: dict[str, Any], told: dict[str, Any] | None, by_name: Mappin
 
 def _measured(plan: _Told, told: dict[str, Any], by_name: _Told, *, is_guess: bool) -> str:
     """What reads take now, and why that is not what the curves say."""
-    measured, before = told["measured_access_time_seconds"], plan["mean_access_time_before_seconds"]
+    measured = told.get("measured_access_time_seconds")
+    before = plan["mean_access_time_before_seconds"]
     if measured is None:
         return ""
-    others = ", ".join(told["unmeasured"] or ())
+    others = ", ".join(told.get("unmeasured") or ())
     text = f"; measured now {time_or(measured)}{f', without {others}' if others else ''}"
     is_done = is_in_force(dict(plan)) and not on_their_way(told)
     by_curves = plan["mean_access_time_seconds"] if is_done else before
@@ -132,7 +135,11 @@ def _by_the_curve(planned: _Told, now: _Told) -> tuple[str, ...]:
     return (
         _from_to(ratio_or(hits, "-"), ratio_or(planned["hit_ratio"], "-"), " %"),
         _from_to(time_or(seconds, "-"), time_or(planned["eat_seconds"], "-"), " ms"),
-        f"-{time_or(more)}" if more and more > 0 else "-",
+        "-"
+        if not more or more < 0
+        else f"-{time_or(more)}"
+        if more > _HARDLY_ANY
+        else "hardly any",
     )
 
 

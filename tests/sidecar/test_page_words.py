@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
+
+import pytest
 
 from sidecar.base.glossary import WORDS
+from sidecar.control.status_document import _clock
 from sidecar.web.page import FOLDER, SCRIPTS, load_page
 
 
@@ -23,6 +27,16 @@ def test_each_word_that_the_page_links_is_in_the_glossary() -> None:
     }
     assert len(linked) > 5
     assert linked <= WORDS.keys()
+
+
+def test_the_status_tells_the_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XYZ-5:30")
+    time.tzset()
+    try:
+        assert _clock()["utc_offset_seconds"] == 19_800
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_each_word_that_a_newcomer_asked_for_is_told() -> None:

@@ -38,6 +38,8 @@ def test_six_servers_make_a_table_and_a_few_lines(
     for words in ("counts from", "proven", "for all of them", "bring its mean", "may be off"):
         assert words not in text
     assert "one more MiB: by what it shortens the mean of all servers" in text
+    told["last_plan"]["servers"][0]["marginal_gain_seconds_per_mebibyte"] = 1e-9
+    assert "hardly any" in shown(capsys, told)
 
 
 def test_what_is_measured_stands_beside_what_the_curves_say(
