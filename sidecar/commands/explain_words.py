@@ -141,8 +141,8 @@ def _reason(planned: Mapping[str, Any], server: Mapping[str, Any]) -> str:
     reason, has, wanted = planned["reason"], server["maxmemory_bytes"], planned["maxmemory_bytes"]
     if has not in (None, planned["maxmemory_before_bytes"]):
         reason = of_which_change(reason, has, wanted)
-    guess = ", which is a guess" if is_learnt(dict(server)) and " ms" in reason else ""
-    return f"{without_backend(reason_words(reason))}{guess}"
+    words = without_backend(reason_words(reason))
+    return f"{words}, which is a guess" if is_learnt(dict(server)) and " ms" in words else words
 
 
 def _short_why(

@@ -64,10 +64,12 @@ def print_plan(
 def _headline(plan: dict[str, Any], told: dict[str, Any] | None, by_name: Mapping[str, Any]) -> str:
     became = became_words(told) if told else decision_words(plan)
     reason, gain = reason_words(plan["reason"]), gain_words(plan)
+    names = guessed(told) if told else []
+    if names and plan["decision"] == "keep":
+        gain = "mean access time not known yet"
     text = f"{became}: {reason}; by the curves, {gain}"
     if reason.startswith("mean access time "):
         text = f"{became}: by the curves, {reason}"
-    names = guessed(told) if told else []
     if names and plan["decision"] == "apply":
         text += f"; {guess_words(names)}"
     return text + (_measured(plan, told, by_name, is_guess=bool(names)) if told else "")

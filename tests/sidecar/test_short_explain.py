@@ -82,6 +82,9 @@ def test_what_is_learnt_is_a_guess(told: dict[str, Any]) -> None:
     assert "from 8.412 ms to 5.077 ms, which is a guess." in text
     assert "Its curve is still learnt" in text
     assert "not known" not in text
+    backend = "too little is known of its curve; its backend takes 80 ms as configured"
+    told["last_plan"]["servers"][0]["reason"] = f"stays: {backend}"
+    assert "ago: too little is known of its curve." in " ".join(short(told))
 
 
 def test_who_is_on_its_way_is_to_grow(told: dict[str, Any]) -> None:

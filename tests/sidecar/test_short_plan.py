@@ -68,6 +68,9 @@ def test_while_a_curve_is_learnt_the_table_says_guess(
     assert "sessions (a guess), more: 1024 MiB more bring" in text
     assert "what another budget would bring is not known yet" in text
     assert "for all of them" not in text
+    told["last_plan"].update(decision="keep", reason="learning: nothing better is known so far")
+    text = " ".join(shown(capsys, told).split())
+    assert "known so far; by the curves, mean access time not known yet; measured now" in text
 
 
 def test_figures_of_now_are_those_of_the_size_in_force(
