@@ -6,23 +6,43 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.printing import size_or
+from sidecar.commands.printing import age_words, size_or
 from sidecar.commands.status_facts import is_on_its_way
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
-_DAY_SECONDS, _MOST_OF_A_DAY = 86_400.0, 6
+_DAY_SECONDS, _MOST_OF_A_DAY, _FEW_OF_A_DAY = 86_400.0, 6, 3
+# What sizes were changed for beside plans, as the sidecar has it, and in plain words.
+_PLAINLY = (
+    ("room that was made is given back", "as others need the room no longer"),
+    ("less room beside ", "as less room is needed beside "),
+    ("room beside ", "as this is left beside "),
+    ("room for what ", "to make room for what "),
+    ("what replicas do not use", "as replicas do not use it"),
+)
+
+
+def _plainly(words: str) -> str:
+    """Why a size was changed, for who never heard of room."""
+    for start, plain in _PLAINLY:
+        if words.startswith(start):
+            return plain + words.removeprefix(start)
+    return words
 
 
 def last_change(
-    server: dict[str, Any], told: Mapping[str, Any], history: Iterable[Mapping[str, Any]]
+    server: dict[str, Any],
+    told: Mapping[str, Any],
+    history: Iterable[Mapping[str, Any]],
+    *,
+    told_already: str = "",
 ) -> list[str]:
     """What made the size that a server has, and what else moved then."""
     change = server["last_change"]
     if change is None:
         return ["SPREDS has not changed its size so far."]
     at = time_of_day(change["at_seconds"])
-    words = without_backend(reason_words(change["words"]))
+    words = _plainly(without_backend(reason_words(change["words"])))
     way = f"from {size_or(change['from_bytes'], '?')} to {size_or(change['to_bytes'], '?')}"
     has = size_or(server["maxmemory_bytes"], "an unknown size")
     text = f"SPREDS gave it another size at {at}, {way}, and it has {has} now"
@@ -30,7 +50,7 @@ def last_change(
         text = f"It was given this size at {at}, when it went {way}"
     elif is_on_its_way(server, dict(told)) and server["target_bytes"] == change["to_bytes"]:
         text = f"It is being brought {way} since {at}, and has {has} now"
-    found = [f"{text}: {words}."]
+    found = [f"{text}." if words in told_already else f"{text}: {words}."]
     history = list(history)
     if counts := _what_counted_anew(history, change["at_seconds"]):
         found.append(f"Shortly before, what counts was changed: {counts}.")
@@ -38,7 +58,7 @@ def last_change(
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
     for entry in moved[-1:]:
-        others = _others(entry, server["name"])
+        others = _others(entry, server["name"], dict(told))
         found.append(f"In the same plan {others}." if others else "No other server changed then.")
     return found
 
@@ -56,15 +76,17 @@ def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) 
     return found
 
 
-def _others(entry: Mapping[str, Any], name: str) -> str:
+def _others(entry: Mapping[str, Any], name: str, told: dict[str, Any]) -> str:
+    moving = {one["name"] for one in told["servers"] if is_on_its_way(one, told)}
     before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
     moved = {
         other: size - before[other]
         for other, size in after.items()
         if other != name and before.get(other, size) != size
     }
+    done, to_do = ("grew", "shrank"), ("is to grow", "is to shrink")
     return ", ".join(
-        f"{other} {'grew' if change > 0 else 'shrank'} by {format_size(abs(change))}"
+        f"{other} {(to_do if other in moving else done)[change < 0]} by {format_size(abs(change))}"
         for other, change in moved.items()
     )
 
@@ -75,9 +97,10 @@ def _is_apply(entry: Mapping[str, Any]) -> bool:
 
 
 def in_the_last_day(
-    name: str, history: Iterable[Mapping[str, Any]], now_seconds: float
+    name: str, history: Iterable[Mapping[str, Any]], now_seconds: float, *, is_short: bool = False
 ) -> list[str]:
     """What happened to a server and its size, the latest last; nothing if that is one change."""
+    most = _FEW_OF_A_DAY if is_short else _MOST_OF_A_DAY
     found = []
     for entry in history:
         if entry["at_seconds"] < now_seconds - _DAY_SECONDS or not entry.get("carried_out", True):
@@ -85,6 +108,8 @@ def in_the_last_day(
         before = (entry.get("sizes_before_bytes") or {}).get(name)
         after = (entry.get("sizes_bytes") or {}).get(name)
         at = time_of_day(entry["at_seconds"])
+        if is_short:
+            at = age_words(now_seconds - entry["at_seconds"])
         if entry["kind"] in ("server", "hand") and entry.get("server") == name:
             found.append(f"{at}: {entry['words']}")
         elif entry["kind"] == "rollback" and "cycle" in entry:
@@ -93,9 +118,19 @@ def in_the_last_day(
         elif _is_apply(entry):
             continue  # the plan stands by itself
         elif before is not None and after is not None and before != after:
-            plan = f"plan {entry['cycle']}" if entry["kind"] == "plan" else ""
-            why = plan or str(entry["words"]).partition(":")[0]
-            found.append(f"{at}: {format_size(before)} -> {format_size(after)}, by {why}")
-    more = [f"{len(found) - _MOST_OF_A_DAY} more before that"] * (len(found) > _MOST_OF_A_DAY)
-    told = "; ".join([*more, *found[-_MOST_OF_A_DAY:]])
+            why = _why_words(entry, name)
+            found += [f"{at}: {format_size(before)} -> {format_size(after)}, {why}"] * bool(why)
+    more = [f"{len(found) - most} more before that"] * (len(found) > most)
+    told = "; ".join([*more, *found[-most:]])
     return [f"In the last day: {told}."] if len(found) > 1 else []
+
+
+def _why_words(entry: Mapping[str, Any], name: str) -> str:
+    """What changed a server's size; empty where an entry of its own tells that."""
+    if entry["kind"] == "plan":
+        return f"by plan {entry['cycle']}"
+    words = str(entry["words"]).partition(":")[0]
+    if words == f"room beside {name}":
+        return ""  # somebody set it by hand
+    plain = _plainly(words)
+    return plain if plain != words else f"by {words}"

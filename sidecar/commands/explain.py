@@ -7,9 +7,11 @@ import argparse
 import json
 from typing import Any
 
+from sidecar.base.glossary import WORDS
 from sidecar.commands.arguments import add_command
-from sidecar.commands.explain_words import last_plan_sentences, server_sentences
-from sidecar.commands.glossary import WORDS, glossary_lines
+from sidecar.commands.explain_node import last_plan_sentences
+from sidecar.commands.explain_words import server_sentences
+from sidecar.commands.glossary import glossary_lines
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, history_of, status_of
 from sidecar.config.node import SidecarConfig, load_config
@@ -36,6 +38,7 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="say what the words mean: all, or with FILE those of the answer",
     )
+    parser.add_argument("--verbose", action="store_true", help="say all that is known of it")
     parser.set_defaults(execute=execute)
 
 
@@ -46,22 +49,24 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if options.config is None:
         raise DocumentError("explain: give the node's FILE, or --glossary")
-    sentences = _sentences(options.config, options.server)
+    is_verbose = options.verbose or options.json
+    sentences = _sentences(options.config, options.server, is_verbose=is_verbose)
     _print(options, sentences, glossary_lines("\n".join(sentences)))
     return 0
 
 
-def _sentences(file: str, server: str | None) -> list[str]:
+def _sentences(file: str, server: str | None, *, is_verbose: bool) -> list[str]:
     try:
         config = load_config(file, secrets=False)
     except DocumentError as error:
         # What a server may have is said by the file alone.
         if server is not None:
             raise
-        return last_plan_sentences(client_despite(file, error).status())
-    if server is None:
-        return [*_explained(config).splitlines(), *_node_now(config)]
-    return _server_now(config, file, server)
+        return last_plan_sentences(client_despite(file, error).status(), is_verbose=is_verbose)
+    if server is not None:
+        return _server_now(config, file, server, is_verbose=is_verbose)
+    explained = _explained(config) if is_verbose else _in_short(config)
+    return [*explained.splitlines(), *_node_now(config, is_verbose=is_verbose)]
 
 
 def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) -> None:
@@ -72,7 +77,8 @@ def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) 
     for sentence in sentences:
         print_wrapped(sentence)
     if sentences and not options.glossary:
-        print("\n--glossary adds what the words mean.")
+        more = "" if options.verbose else "--verbose says more; "
+        print(f"{more}--glossary adds what the words mean.")
         return
     if sentences and words:
         print("\nWhat the words mean:")
@@ -80,21 +86,21 @@ def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) 
         print_wrapped(f"  {line}" if sentences else line, indent="    ")
 
 
-def _node_now(config: SidecarConfig) -> list[str]:
+def _node_now(config: SidecarConfig, *, is_verbose: bool) -> list[str]:
     """What is known only while the sidecar runs; the rest is said all the same."""
     try:
-        return last_plan_sentences(status_of(config))
+        return last_plan_sentences(status_of(config), is_verbose=is_verbose)
     except SidecarSilentError as error:
         return [f"What it does now is not known: {str(error).rstrip('.')}."]
 
 
-def _server_now(config: SidecarConfig, source: str, name: str) -> list[str]:
+def _server_now(config: SidecarConfig, source: str, name: str, *, is_verbose: bool) -> list[str]:
     by_name = {server.name: server for server in config.servers}
     if name not in by_name:
         raise DocumentError(f"{source}: has no server {name!r}, only {', '.join(by_name)}")
     told = status_of(config)
     entries = history_of(config)
-    return server_sentences(by_name[name], told, entries)
+    return server_sentences(by_name[name], told, entries, is_verbose=is_verbose)
 
 
 def _samples(config: SidecarConfig) -> str:
@@ -102,12 +108,25 @@ def _samples(config: SidecarConfig) -> str:
     return f"{config.cycle.samples} samples{each}"
 
 
+def _who(config: SidecarConfig) -> str:
+    size = format_size(config.memory.budget_bytes)
+    count = len(config.servers)
+    return f"{count} servers share {size}" if count > 1 else f"One server has {size}"
+
+
+def _in_short(config: SidecarConfig) -> str:
+    early = ", or earlier if the load has changed" if config.forecasts else ""
+    return (
+        f"{_who(config)}. A plan comes every {format_duration(config.cycle.maximum_age_seconds)} "
+        f"or after {config.cycle.samples} samples{early}. Memory moves if that gains "
+        f"{config.planning.minimum_gain_ratio:.2%} beyond chance."
+    )
+
+
 def _explained(config: SidecarConfig) -> str:
     age = config.cycle.maximum_age_seconds
     least = f"{config.planning.minimum_gain_ratio:.2%}"
-    who = f"{len(config.servers)} servers share {format_size(config.memory.budget_bytes)}"
-    if len(config.servers) == 1:
-        who = f"One server has {format_size(config.memory.budget_bytes)}"
+    who = _who(config)
     if not config.forecasts:
         return (
             f"{who}. Every {format_duration(age)}, or after {_samples(config)}, the "

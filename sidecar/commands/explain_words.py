@@ -1,58 +1,48 @@
-"""What ``spreds explain`` says of a running node, and of one of its servers."""
+"""What ``spreds explain`` says of a server of a running node."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.change_words import in_the_last_day, last_change
-from sidecar.commands.plan_words import gain_words, guessed, plan_in_short
-from sidecar.commands.printing import ratio_or, size_or, time_or
-from sidecar.commands.state_words import state_words
+from sidecar.commands.curve_words import apart_words, hit_ratio_at
+from sidecar.commands.explain_limits import (
+    backend_words,
+    limits_words,
+    refused_words,
+    replicas_words,
+    weight_words,
+)
+from sidecar.commands.plan_words import (
+    became_words,
+    is_learnt,
+    no_plan_words,
+    plan_in_short,
+)
+from sidecar.commands.printing import age_words, ratio_or, size_or, time_or
 from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
 from sidecar.control.size_reason import of_which_change
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import BACKEND_NOTE, reason_words, without_backend
+from solver_lambda.documents.words import reason_words, without_backend
 
 # How much less and more a server might have, to see what its size is worth.
-_OTHER_SIZES = {
-    "half as much": 0.5,
-    "a quarter less": 0.75,
-    "a quarter more": 1.25,
-    "twice as much": 2.0,
-}
-# Below it a cache is not full.
-_FILLED_RATIO = 0.9
-_DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
-_SOURCES = {"team": "as its team says", "configured": "as the operator says"}
-
-
-def last_plan_sentences(told: Mapping[str, Any]) -> list[str]:
-    """Of the node: what is done with plans now, and what the last one was."""
-    now = dict(told)
-    first, *more = state_words(now)
-    found = [f"Now: {first}.", *(f"{words[0].upper()}{words[1:]}." for words in more)]
-    found.append(f"The last plan: {plan_in_short(now)}.")
-    plan = told["last_plan"]
-    if plan is not None:
-        if (gain := gain_words(plan, guessed(now))) not in reason_words(plan["reason"]):
-            found.append(f"It predicts: {gain}.")
-        found += [
-            f"{server['name']}: {reason_words(server['reason'])}."
-            for server in plan["servers"]
-            if server["reason"] != plan["reason"]
-        ]
-    if told["last_check"]:
-        found.append(f"The last outcome: {told['last_check']['words']}.")
-    return found
+_OTHER_SIZES = (
+    ("half as much", 0.5),
+    ("a quarter less", 0.75),
+    ("a quarter more", 1.25),
+    ("twice as much", 2.0),
+)
 
 
 def server_sentences(
-    config: ServerConfig, told: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
+    config: ServerConfig,
+    told: Mapping[str, Any],
+    history: Sequence[Mapping[str, Any]],
+    *,
+    is_verbose: bool = True,
 ) -> list[str]:
     """Why this server has its size, and what another one would bring."""
     server = next((item for item in told["servers"] if item["name"] == config.name), None)
@@ -62,20 +52,33 @@ def server_sentences(
             "had it. Restart the sidecar."
         ]
     plan = told["last_plan"]
-    planned = {item["name"]: item for item in plan["servers"]} if plan else {}
+    planned = {item["name"]: item for item in plan["servers"]}.get(config.name) if plan else None
+    apart = apart_words(server)
+    if not is_verbose:
+        return [
+            *_size_now(server, told),
+            *_short_why(server, planned, dict(told), history),
+            *_worth(server, planned, _OTHER_SIZES[::3]),
+            *_measured(server, is_apart=bool(apart)),
+            *replicas_words(server),
+            *refused_words(server),
+            *in_the_last_day(config.name, history, told["now_seconds"], is_short=True),
+        ]
     by_plan = _is_by_last_plan(server, plan)
-    why = _why(planned.get(config.name), plan, dict(told), server, by_plan=by_plan)
-    change = last_change(server, told, history)
+    why = _why(planned, dict(told), server, by_plan=by_plan)
+    change = last_change(server, told, history, told_already=why[0])
     return [
         *_size_now(server, told),
         # What made the size that it has comes first.
         *([*why, *change] if by_plan else [*change, *why]),
-        *_worth(server, planned.get(config.name)),
+        *_worth(server, planned, _OTHER_SIZES),
         *_hits(server, plan, told),
-        *([apart] if (apart := apart_words(server)) else []),
-        *_replicas(server),
-        *_limits(config, server),
-        *_backend(config, server, planned.get(config.name)),
+        *([apart] if apart else []),
+        *replicas_words(server),
+        *limits_words(config, server),
+        *refused_words(server),
+        *weight_words(config, server),
+        *backend_words(config, server, planned),
         *in_the_last_day(config.name, history, told["now_seconds"]),
     ]
 
@@ -107,7 +110,7 @@ def _size_now(server: dict[str, Any], told: Mapping[str, Any]) -> list[str]:
 
 
 def _is_by_last_plan(server: Mapping[str, Any], plan: Mapping[str, Any] | None) -> bool:
-    """Whether the last plan made the size in force, or the one that is recommended in its place."""
+    """Whether the last plan made the size in force, or the one that is recommended instead."""
     change = server["last_change"]
     if plan is None or server["held"]:
         return False
@@ -116,76 +119,111 @@ def _is_by_last_plan(server: Mapping[str, Any], plan: Mapping[str, Any] | None) 
 
 def _why(
     planned: Mapping[str, Any] | None,
-    plan: Mapping[str, Any] | None,
     told: dict[str, Any],
     server: Mapping[str, Any],
     *,
     by_plan: bool,
 ) -> list[str]:
-    if plan is None or planned is None:
-        return [f"No plan says yet which size is best: {plan_in_short(told)}."]
+    plan = told["last_plan"]
+    if plan is None:
+        return [no_plan_words(told)]
     whole = f"The plan as a whole: {plan_in_short(told)}."
-    why = without_backend(reason_words(planned["reason"]))
+    if planned is None:
+        return [f"The last plan is without {server['name']}, which did not answer then.", whole]
+    why = _reason(planned, server)
     if why in (reason_words(plan["reason"]), reason_words(server["keep_reason"] or "")):
         return [whole]
-    # A plan counts from the one before it, which perhaps was never reached.
-    has, wanted = server["maxmemory_bytes"], planned["maxmemory_bytes"]
-    if has not in (None, planned["maxmemory_before_bytes"]):
-        why = without_backend(reason_words(of_which_change(planned["reason"], has, wanted)))
     return [f"{'Why' if by_plan else 'The last plan says of it'}: {why}.", whole]
 
 
-def _worth(server: Mapping[str, Any], planned: Mapping[str, Any] | None) -> list[str]:
+def _reason(planned: Mapping[str, Any], server: Mapping[str, Any]) -> str:
+    """A plan counts from the one before it, which perhaps was never reached."""
+    reason, has, wanted = planned["reason"], server["maxmemory_bytes"], planned["maxmemory_bytes"]
+    if has not in (None, planned["maxmemory_before_bytes"]):
+        reason = of_which_change(reason, has, wanted)
+    words = without_backend(reason_words(reason))
+    return f"{words}, which is a guess" if is_learnt(dict(server)) and " ms" in words else words
+
+
+def _short_why(
+    server: dict[str, Any],
+    planned: Mapping[str, Any] | None,
+    told: dict[str, Any],
+    history: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """What made the size that it has or is to have; and the last plan, if that is another one."""
+    plan = told["last_plan"]
+    if plan is None or planned is None:
+        return _why(planned, told, server, by_plan=False)[:1]
+    age = age_words(told["now_seconds"] - plan["taken_at_seconds"])
+    of_plan = f"Plan {plan['cycle']}, {age}"
+    became, reason = became_words(told).partition(" (")[0], reason_words(plan["reason"])
+    why = _reason(planned, server)
+    own = f"{of_plan}: {why}."
+    if why in (reason, reason_words(server["keep_reason"] or "")):
+        own = f"{of_plan}: {became}: {reason}."
+    changed = last_change(server, told, history)[:1]
+    if plan["decision"] == "keep" or not _is_by_last_plan(server, plan):
+        return [*changed, own]
+    return [own] if is_to_change(server) or server["last_change"] is None else changed
+
+
+def _worth(
+    server: Mapping[str, Any], planned: Mapping[str, Any] | None, sizes: Sequence[tuple[str, float]]
+) -> list[str]:
     found = []
     curve, size = server["curve"], server["maxmemory_bytes"]
     if not curve:
-        # What does not answer tells nothing of its sampler.
-        unsampled = server["up"] and not server["sampler"]
-        why = ", for neither the patch nor the module is in it" if unsampled else ""
-        found = [f"Its curve is not known{why}: nor is what more or less memory would do for it."]
-        if why or not server["up"] or server["keep_reason"]:
-            return found
-        return [
-            *found,
-            "Until it is, a plan takes nothing from it, and what it says of more memory for it is "
-            "a guess from its first reads.",
-        ]
+        return [_no_curve(server)]
     gain = server["marginal_gain_seconds_per_mebibyte"]
     if gain is None and planned is not None:
         gain = planned["marginal_gain_seconds_per_mebibyte"]
     if gain is not None:
-        beyond = size_or(planned["maxmemory_bytes"] if planned else None, "its planned size")
+        beyond = size_or(planned["maxmemory_bytes"] if planned else None, "size")
         found.append(
-            f"One more MiB for it, beyond the plan's {beyond}, would shorten the mean access time "
-            f"over all servers by {_gain_words(gain)}."
+            f"One more MiB, beyond the planned {beyond}, would shorten the mean of all servers by "
+            f"{_gain_words(gain)}."
         )
     if size:
         at = [
-            f"{words} ({format_size(size * ratio)}): {hit_ratio_at(curve, size * ratio):.1%}"
-            for words, ratio in _OTHER_SIZES.items()
+            f"{hit_ratio_at(curve, size * ratio):.1%} with {words}"
+            + f" ({format_size(size * ratio)})" * (sizes == _OTHER_SIZES)
+            for words, ratio in sizes
         ]
         found.append(
-            f"By its curve its hit ratio would be, now: {hit_ratio_at(curve, size):.1%}; with "
-            f"{'; with '.join(at)}. Each may be off by "
+            f"By its curve it hits {hit_ratio_at(curve, size):.1%} now, {', '.join(at)}, ± "
             f"{100 * server['curve_error_ratio']:.1f} points."
         )
     return found
 
 
+def _no_curve(server: Mapping[str, Any]) -> str:
+    # What does not answer tells nothing of its sampler.
+    if server["up"] and not server["sampler"]:
+        return "Its curve is not known, for neither the patch nor the module is in it."
+    if not server["up"] or not is_learnt(dict(server)):
+        return "Its curve is not known: nor is what more or less memory would do for it."
+    if server["keep_reason"]:
+        return "Its curve is still learnt, so what more or less memory would do is not known."
+    return (
+        "Its curve is still learnt, so what more memory would do for it is a guess from its first "
+        "reads, and a plan takes nothing from it."
+    )
+
+
 def _gain_words(seconds: float) -> str:
-    microseconds = seconds * 1e6
-    return "hardly anything" if microseconds < 0.001 else f"{microseconds:.3g} microseconds"
+    return "hardly anything" if seconds < 1e-9 else time_or(seconds)
 
 
-def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> float:
-    """Between the points of a curve on the straight line; beyond them as at the nearest."""
-    sizes, misses = curve["sizes_bytes"], curve["miss_ratios"]
-    place = bisect_right(sizes, size_bytes)
-    if place == 0 or place == len(sizes):
-        return 1.0 - misses[min(place, len(misses) - 1)]
-    left, right = sizes[place - 1], sizes[place]
-    share = (size_bytes - left) / (right - left)
-    return 1.0 - (misses[place - 1] + share * (misses[place] - misses[place - 1]))
+def _measured(server: Mapping[str, Any], *, is_apart: bool) -> list[str]:
+    """In a line what the last window had."""
+    if server["hit_ratio"] is None:
+        return []
+    text = f"Measured in the last window: hits {ratio_or(server['hit_ratio'])}"
+    text += " (far from the curve)" * is_apart
+    if server["access_time_seconds"] is not None:
+        text += f", mean access time {time_or(server['access_time_seconds'])}"
+    return [f"{text}."]
 
 
 def _hits(
@@ -214,74 +252,3 @@ def _hits(
         if recommended is not None:
             text += f"; by its curve the plan makes it {time_or(recommended)}"
     return [f"{text}."]
-
-
-def apart_words(server: Mapping[str, Any]) -> str | None:
-    """Where the curve and what the server measured are farther apart than the curve's error."""
-    curve, size, measured = server["curve"], server["maxmemory_bytes"], server["hit_ratio"]
-    if not curve or not size or measured is None:
-        return None
-    by_curve, error = hit_ratio_at(curve, size), server["curve_error_ratio"]
-    if abs(by_curve - measured) <= error:
-        return None
-    why = "why is not known; the load may be another one since, or the window too short to tell"
-    used = server["used_bytes"]
-    if measured > by_curve:
-        why = (
-            "a curve takes the first read of a key that it sees for a miss, so at first, and after "
-            "a change of the load, it says too little"
-        )
-    if measured < by_curve and used is not None and used < _FILLED_RATIO * size:
-        why = f"it has filled only {format_size(used)} of {format_size(size)} so far"
-    return (
-        f"By its curve {server['name']} would hit {by_curve:.1%} with what it has, and "
-        f"{measured:.1%} was measured in the last window, farther apart than the curve's error of "
-        f"{100 * error:.1f} points: {why}."
-    )
-
-
-def _replicas(server: Mapping[str, Any]) -> list[str]:
-    who = ", ".join(server["replicas"] or ())
-    return [f"{who} follows it and grows with it: is there memory for that?"] if who else []
-
-
-def _limits(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
-    low = server["minimum_bytes"] or config.minimum_bytes
-    high = server["maximum_bytes"]
-    team = server["settings_by"]
-    whose = _whose(config, "minimum_bytes")
-    if low != config.minimum_bytes:
-        whose = f"its team's, signed {team}" if team else "what it needs to work at all"
-    most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
-    found = [f"It may have from {format_size(low)} ({whose}) to {most}."]
-    if server.get("settings_refused"):
-        found.append(
-            f"What its team set is not in force: {server['settings_refused'].rstrip('.')}."
-        )
-    if server["weight"] is not None:
-        is_teams = team and server["weight"] != config.weight
-        by = f"its team's, signed {team}" if is_teams else _whose(config, "weight")
-        found.append(f"A read of it counts with weight {server['weight']:g} ({by}).")
-    return found
-
-
-def _whose(config: ServerConfig, key: str) -> str:
-    return "the default" if getattr(config, key) == _DEFAULTS[key] else "the operator's"
-
-
-def _backend(
-    config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
-) -> list[str]:
-    if planned is not None and (said := planned["reason"].partition(BACKEND_NOTE)[2]):
-        return [f"Its backend takes {said}."]
-    seconds = server["backend_latency_seconds"]
-    if seconds is None and config.backend_latency_seconds is not None:
-        seconds = config.backend_latency_seconds
-        return [
-            f"Its backend latency is {time_or(seconds)} in the node's file; nothing was observed "
-            "yet."
-        ]
-    if seconds is None:
-        return ["Its backend latency is not known yet."]
-    source = _SOURCES.get(server["backend_latency_source"], "as measured")
-    return [f"Its backend latency is {time_or(seconds)}, {source}."]

@@ -14,11 +14,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from sidecar.commands.look_answer import Answer
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words, refused_words
-from sidecar.commands.look_words import Answer, in_words
+from sidecar.commands.look_words import in_words
 from sidecar.commands.running import with_known_listeners
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import SidecarConfig, load_config

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidecar.commands.look_words import Answer, headline, notes
+from sidecar.commands.look_answer import Answer
+from sidecar.commands.look_words import headline, notes
 from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan
 

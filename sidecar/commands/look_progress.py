@@ -22,15 +22,16 @@ def nothing_words(refused: Sequence[Refused]) -> str:
 
 
 def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLook]) -> str:
-    """How far a look is, in a line."""
-    parts = []
-    for look in looks:
-        known = look.so_far
-        sure = "no curve yet"
-        if known is not None and known.keep_reason is None:
-            sure = f"hits may be off by {100 * known.curve_error_ratio:.1f} points"
-        parts.append(f"{look.config.name} {look.followed:,} keys, {sure}")
-    return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {'; '.join(parts)}"
+    """How far a look is, in a line that is short however many servers there are."""
+    known = [look.so_far for look in looks]
+    errors = [one.curve_error_ratio for one in known if one and one.keep_reason is None]
+    of_how_many = "" if len(errors) == len(looks) else f" of {len(errors)} of them"
+    sure = "no curve yet"
+    if errors:
+        sure = f"hits{of_how_many} may be off by up to {100 * max(errors):.1f} points"
+    keys = sum(look.followed for look in looks)
+    servers = f"{len(looks)} server{'s' if len(looks) > 1 else ''}"
+    return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {servers}, {keys:,} keys, {sure}"
 
 
 def _minutes(seconds: float) -> str:

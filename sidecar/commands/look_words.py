@@ -6,24 +6,25 @@ import contextlib
 import io
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from sidecar.commands.look_answer import (
+    COLUMNS,
+    Answer,
+    misses_now,
+    misses_then,
+    rows,
+    size_words,
+)
 from sidecar.commands.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
-from sidecar.look.look_plan import LEAST_SPARED, LookPlan
-from sidecar.look.looking import Refused
+from sidecar.look.look_plan import LEAST_SPARED
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
 from sidecar.look.server_look import Seen
-from solver_lambda.documents.plan import ServerPlan
-from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.units import format_duration
 from solver_lambda.documents.words import reason_words
 
-COLUMNS = (
-    *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
-    "keys",
-)
 # How much farther than now a curve should be known.
 _FAR = 1.5
 # By which more memory shortens the mean access time.
@@ -32,26 +33,10 @@ _WORTH_SAYING = 0.02
 _ROUGH = 0.1
 # Nobody need be told that a few rounds came before.
 _COUNTED_SHARE = 0.9
+# Of so many servers it is told what each paid.
+_MOST_COSTS = 3
 # Of the reads: so many writes that are no fills may move the curve.
 _MANY_WRITES = 0.1
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What was found in a look of ``seconds``, of ``asked_seconds``.
-
-    Attributes:
-        guessed_latency: nobody said what misses cost.
-        init: the file that was written.
-    """
-
-    seen: Sequence[Seen]
-    refused: Sequence[Refused]
-    found: LookPlan
-    seconds: float
-    asked_seconds: float
-    guessed_latency: bool
-    init: str | None
 
 
 def in_words(answer: Answer) -> str:
@@ -82,7 +67,8 @@ def headline(answer: Answer) -> list[str]:
     )
     if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and says_less:
         sentences.append(
-            f"{_size(answer.found.least_bytes)} would do as well as the {_size(today)} of today."
+            f"{size_words(answer.found.least_bytes)} would do as well as the {size_words(today)} "
+            "of today."
         )
     if answer.found.plan.decision == "keep":
         sentences += _more_words(answer)
@@ -100,7 +86,7 @@ def _more_words(answer: Answer) -> list[str]:
     gain = 1 - most.mean_access_time_seconds / now
     if gain < _WORTH_SAYING:
         return []
-    return [f"With {_size(most.budget_bytes)} it would be {_percent(gain)} shorter."]
+    return [f"With {size_words(most.budget_bytes)} it would be {_percent(gain)} shorter."]
 
 
 def _move_words(answer: Answer) -> str:
@@ -109,9 +95,9 @@ def _move_words(answer: Answer) -> str:
     if plan.decision == "keep" or not any(change for _, change in given):
         words = f"No move of memory shortens the mean access time by more than {_bound(answer)}"
         return f"{words}{_so_far(answer)}: keep the sizes."
-    before = sum(_misses_now(one) for one in answer.seen)
+    before = sum(misses_now(one) for one in answer.seen)
     after = sum(
-        _misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
+        misses_then(one, planned) for one, planned in zip(answer.seen, plan.servers, strict=True)
     )
     start, end = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
     verb = "fall" if after <= before else "rise"
@@ -145,13 +131,13 @@ def _gives(changes: Sequence[tuple[str, int]]) -> str:
     grow = [(name, size) for name, size in changes if size > 0]
     shrink = [(name, -size) for name, size in changes if size < 0]
     if not grow:
-        return f"Take {_listed([f'{_size(size)} from {name}' for name, size in shrink])}"
-    given = _listed([f"{name} {_size(size)}" for name, size in grow])
+        return f"Take {_listed([f'{size_words(size)} from {name}' for name, size in shrink])}"
+    given = _listed([f"{name} {size_words(size)}" for name, size in grow])
     if not shrink:
         return f"Give {given} more"
     if len(shrink) == 1:
         return f"Give {given} of {_whose(shrink[0][0])}"
-    taken = _listed([f"{name} ({_size(size)})" for name, size in shrink])
+    taken = _listed([f"{name} ({size_words(size)})" for name, size in shrink])
     return f"Give {given} from {taken}"
 
 
@@ -165,50 +151,6 @@ def _whose(name: str) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
-
-
-def _size(size_bytes: float) -> str:
-    """With three digits."""
-    scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
-    number = size_bytes / scale
-    digits = 0 if number >= 100 else 1 if number >= 10 else 2
-    return format_size(round(number, digits) * scale)
-
-
-def _misses_now(seen: Seen) -> float:
-    return seen.misses / seen.seconds
-
-
-def _misses_then(seen: Seen, planned: ServerPlan) -> float:
-    if not seen.is_known or planned.hit_ratio is None:
-        return _misses_now(seen)
-    return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
-
-
-def rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Of the table with ``COLUMNS``, one for each server that was looked at."""
-    found: list[tuple[str, ...]] = []
-    for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
-        reads = one.hits + one.misses
-        then = ["not known", "-"]
-        off = "-"
-        if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
-            then = [f"{100 * planned.hit_ratio:.1f} %", f"{_misses_then(one, planned):,.0f}"]
-            off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} %"
-        found.append(
-            (
-                one.config.name,
-                _size(one.reading.size_bytes) + ("" if one.reading.maxmemory_bytes else " used"),
-                _size(planned.maxmemory_bytes or one.reading.size_bytes),
-                f"{100 * one.hits / reads:.1f} %" if reads else "no reads",
-                then[0],
-                f"{_misses_now(one):,.0f}",
-                then[1],
-                off,
-                f"{one.followed:,}",
-            )
-        )
-    return found
 
 
 def notes(answer: Answer) -> list[str]:
@@ -229,7 +171,7 @@ def notes(answer: Answer) -> list[str]:
             f"Taken to have Redis' default settings, as CONFIG says none: {_listed(silent)}."
         )
     if filling := [one.config.name for one in answer.seen if one.is_filling]:
-        found.append(f"Still filling, so that hits rise by themselves: {_listed(filling)}.")
+        found.append(f"Still filling, so that hits rise by themselves: {_names(filling, answer)}.")
     if written := [one.config.name for one in answer.seen if one.is_known and _is_written(one)]:
         found.append(
             f"Written to far more often than filled, which the curve takes for reads: "
@@ -247,8 +189,15 @@ def notes(answer: Answer) -> list[str]:
         "key that is there like a read."
     )
     cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
-    found.append(f"Asking cost {_listed(cost)} of a core, by INFO commandstats. Nothing was set.")
+    ratios = [one.cost_ratio for one in answer.seen]
+    is_short = len(ratios) > _MOST_COSTS or len(set(ratios)) < len(ratios)
+    much = f"in each at most {_cost(max(ratios))}" if is_short else _listed(cost)
+    found.append(f"Asking cost {much} of a core, by INFO commandstats. Nothing was set.")
     return found
+
+
+def _names(names: Sequence[str], answer: Answer) -> str:
+    return "all of them" if 1 < len(names) == len(answer.seen) else _listed(names)
 
 
 def _next_words(answer: Answer) -> str:
@@ -278,12 +227,19 @@ def _beyond_words(answer: Answer) -> list[str]:
     ]
     if not near:
         return []
-    names = _listed([f"more than {_size(_known_to(one))} of {one.config.name}" for one in near])
+    sizes = {size_words(_known_to(one)) for one in near}
+    more = [f"more than {size_words(_known_to(one))} of {one.config.name}" for one in near]
+    if len(sizes) == 1 < len(near):
+        who = (
+            "each" if len(near) == len(answer.seen) else _listed([one.config.name for one in near])
+        )
+        more = [f"more than {sizes.pop()} of {who}"]
     longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
     minutes = max(1, int(np.ceil(longest / 60)))
     return [
-        f"What {names} would bring is guessed by how the curve goes until there: too little that "
-        f"was evicted came back. --for {format_duration(60.0 * minutes).replace('min', 'm')} knows."
+        f"What {_listed(more)} would bring is guessed by how the curve goes until "
+        "there: too little that was evicted came back. It would be known with "
+        f"--for {format_duration(60.0 * minutes).replace('min', 'm')}."
     ]
 
 

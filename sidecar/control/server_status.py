@@ -14,6 +14,7 @@ from sidecar.control.size_reason import of_which_change
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
+from sidecar.plans.plan_knowledge import GUESS_ERROR_RATIO
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
 
 _MOST_CURVE_POINTS = 200
-# Codes of servers whose curve says nothing, and what one may be off by that says hardly more.
+# Codes of servers whose curve says nothing.
 _NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
-_MOST_ERROR_RATIO = 0.5
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -130,7 +130,7 @@ def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) ->
     held tells no other reason, so its policy and sampler are looked at as well."""
     if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
         return False
-    if seen.curve_error_ratio >= _MOST_ERROR_RATIO:
+    if seen.curve_error_ratio >= GUESS_ERROR_RATIO:
         return False
     if reading is None:
         return True

@@ -66,7 +66,7 @@ def status_document(
         "spreds_version": spreds_version(),
         "pid": os.getpid(),
         "started_at_seconds": started_at_seconds,
-        "now_seconds": time.time(),
+        **_clock(),
         "mode": plane.mode,
         **_who_decides(config, state, actuator),
         "budget": budget,
@@ -83,6 +83,11 @@ def status_document(
         "stands_still": bool(late or refusing) or _waits(actuator),
         "servers": servers,
     }
+
+
+def _clock() -> dict[str, Any]:
+    """A page may be looked at from another zone."""
+    return {"now_seconds": time.time(), "utc_offset_seconds": time.localtime().tm_gmtoff}
 
 
 def _installed_version() -> str:

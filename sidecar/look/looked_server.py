@@ -258,7 +258,8 @@ def _why_not(reading: ServerReading) -> str | None:
         return "is a replica: look at its primary"
     if reading.config.get(f"{reading.sampler_prefix}endpoint"):
         return (
-            "is sampled by a sidecar, which would take our questions for reads: ask it for a plan"
+            "is sampled by a sidecar, which would take our questions for reads: `spreds plan FILE` "
+            "has its plan"
         )
     if reading.maxmemory_policy.endswith("-lfu"):
         return (

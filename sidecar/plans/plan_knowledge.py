@@ -8,6 +8,8 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 from solver_lambda.planning.size_ranges import is_little_known
 
+# A curve that may be off by so much says hardly anything.
+GUESS_ERROR_RATIO = 0.5
 _MOST_NAMED = 4
 
 
@@ -31,6 +33,8 @@ def _known_of(server: ServerObservation) -> str:
     if not server.sampled_objects:
         return "not at all"
     keys = f"{server.sampled_objects:,} sampled key{'s' if server.sampled_objects > 1 else ''}"
+    if server.keep_reason is not None or server.curve_error_ratio >= GUESS_ERROR_RATIO:
+        return f"hardly ({keys})"
     # Deeper than that no read has reached: the curve is flat.
     sizes, ratios = server.curve.from_zero()
     reached_bytes = sizes[np.argmax(ratios <= ratios[-1])]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from http import HTTPStatus
 from pathlib import Path
 
+from sidecar.base.glossary import WORDS
 from solver_lambda.http.message import Answer
 
 FOLDER = Path(__file__).parent / "assets"
@@ -22,6 +24,7 @@ SCRIPTS = (
     "page.js",
 )
 _STYLE, _SCRIPT = "/* style.css */", "/* scripts */"
+_GLOSSARY = "{/* glossary */}"
 
 
 def load_page() -> Answer:
@@ -33,6 +36,7 @@ def load_page() -> Answer:
     """
     style = (FOLDER / "style.css").read_text("utf-8")
     script = "\n".join((FOLDER / name).read_text("utf-8") for name in SCRIPTS)
+    script = script.replace(_GLOSSARY, json.dumps(WORDS))
     page = (FOLDER / "page.html").read_text("utf-8")
     page = page.replace(_STYLE, style).replace(_SCRIPT, script)
     policy = (

@@ -92,11 +92,12 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     words = gain_words(gain.before, gain.after + gain.moving)
     if gain.is_worth(observation):
         return Decision("apply", f"gain: {words}{limit}", found.sizes)
-    the_way = f"the best split found would gain {max(0.0, way.ratio):.2%}"
+    the_way = f"a better split would gain {max(0.0, way.ratio):.2%}"
     if not way.is_worth(observation):
-        start = f", less than the {least:.2%} at which moving starts" if least else ""
-        if observation.chance_ratio:
-            start += f", as {observation.chance_ratio:.2%} may be gained by chance"
+        start = f"; it takes {least:.2%} to move" if least else ""
+        if chance := observation.chance_ratio:
+            rest = f", and {least - chance:.2%}" if least > chance else ""
+            start += f" ({chance:.2%} may be chance{rest})"
         return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return Decision(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -271,7 +272,7 @@ def test_with_the_token_orders_are_given_and_told(
         ("rollback", "installation", None),
     ]
     watched.refuses = "there is nothing to go back to"
-    _order(browser, "Undo the last plan", TOKEN)
+    _order(browser, "Roll back the last plan", TOKEN)
     _wait_for(browser, "#ordered", "Not done: there is nothing to go back to")
     # Whoever has the port while the sidecar is down could read it.
     kept = "return [sessionStorage.length, localStorage.length, document.cookie]"
@@ -452,6 +453,24 @@ def test_many_servers_with_long_names_fit(
     assert overflow_pixels(browser) <= 0
 
 
+def test_while_curves_are_learnt_gains_are_guesses_and_other_budgets_are_not_known(
+    browser: Chrome, opened: Callable[..., None], watched: ExampleSidecar
+) -> None:
+    watched.document["servers"][0].update(curve=None, curve_error_ratio=None)
+    watched.document["utc_offset_seconds"] = 5 * 3600
+    opened()
+    (banner,) = _texts(browser, "#banner")
+    assert "That is a guess, as too little is known of sessions so far." in banner
+    assert "That is a guess." in _texts(browser, "article")[0]
+    (other,) = _texts(browser, "#what-if")
+    assert "Not known yet: too little is known of sessions so far." in other
+    assert " ms" not in other
+    assert "± 3.2 points" in _texts(browser, "article")[1]
+    (contact,) = _texts(browser, "#contact")
+    at = datetime.fromtimestamp(watched.document["now_seconds"] + 5 * 3600, UTC)
+    assert f"as of {at:%H:%M} by the server's clock" in contact
+
+
 def test_each_word_that_needs_one_has_a_meaning(
     browser: Chrome, opened: Callable[..., None]
 ) -> None:
@@ -462,7 +481,7 @@ def test_each_word_that_needs_one_has_a_meaning(
     assert len(found) > 10
     assert all(all(pair) for pair in found)
     browser.find_element(By.CSS_SELECTOR, "a.term").click()
-    _wait_for(browser, "#glossary", "how much a Redis server may store")
+    _wait_for(browser, "#glossary", "how much memory keys may take")
 
 
 def test_what_the_plan_would_bring_stands_beside_what_is(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.commands.glossary import WORDS
+from sidecar.base.glossary import WORDS
 from sidecar.commands.parser import COMMANDS, make_parser
 from sidecar.preflight.files import acl_line
 

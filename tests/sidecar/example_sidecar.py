@@ -272,11 +272,11 @@ def example_history() -> list[dict[str, Any]]:
                 "at_seconds": NOW_SECONDS - 36_000 + 3_600 * place,
                 "kind": "plan",
                 "by": "spreds",
-                "words": "keeps all sizes: the best split found would gain 0.11%",
+                "words": "keeps all sizes: a better split would gain 0.11%",
                 "cycle": CYCLE - 36_000 + 3_600 * place,
                 "decision": "keep",
                 "carried_out": False,
-                "reason": "small_gain: the best split found would gain 0.11%",
+                "reason": "small_gain: a better split would gain 0.11%",
                 "predicted_gain_ratio": 0.0,
             }
         )

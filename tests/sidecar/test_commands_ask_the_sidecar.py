@@ -19,11 +19,9 @@ import pytest
 from sidecar.cli import main
 from sidecar.commands import explain
 from sidecar.commands.change_words import _what_counted_anew, in_the_last_day
-from sidecar.commands.explain_words import (
-    apart_words,
-    last_plan_sentences,
-    server_sentences,
-)
+from sidecar.commands.curve_words import apart_words
+from sidecar.commands.explain_node import last_plan_sentences
+from sidecar.commands.explain_words import server_sentences
 from sidecar.commands.plan_words import guessed
 from sidecar.commands.status_words import _expected, print_status
 from sidecar.config.node import ServerConfig
@@ -315,14 +313,14 @@ def test_a_refused_order_fails_with_its_reason(
 def test_plan_is_a_table_with_reasons(
     sidecar: ExampleSidecar, printed: Printed, path: Path
 ) -> None:
-    text = printed("plan")
+    text = printed("plan", "--verbose")
     first, *_ = sidecar.document["servers"]
     error = f"{first['name']} {100 * first['curve_error_ratio']:.1f}"
     assert f"hits by the curves may be off, in points: {error}, " in text
     for words in (
         "not carried out (the mode is recommend",
         "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
-        "sessions 2 GiB 3 GiB +1 GiB 87.03 %",
+        "sessions 2 GiB 3 GiB +1 GiB 87.03 -> 93.81 % ",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
         "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
@@ -335,18 +333,21 @@ def test_plan_is_a_table_with_reasons(
     known = "how far curves are known: pages up to 3 MiB (12 sampled keys)"
     sidecar.document["last_plan"]["known_words"] = known
     for command in ("plan", "explain"):
-        assert known in printed(command)
-    assert "by what is known so far: no other division that its rules allow" in printed("plan")
-    assert "proven: " not in printed("plan")
+        assert known in printed(command, "--verbose")
+    text = printed("plan", "--verbose")
+    assert "by what is known so far: no other division that its rules allow" in text
+    assert "proven: " not in text
     assert f"cost of moving counted; {known}" in printed("status", code=1)
     first = sidecar.document["servers"][0]
     has, first["maxmemory_bytes"] = first["maxmemory_bytes"], 1 << 30
-    counts = "sessions has 1 GiB so far: the plan counts from 2 GiB, which was planned before it."
-    assert counts in printed("plan")
+    text = printed("plan", "--verbose")
+    assert "server counts from has now planned change" in text
+    assert "sessions 2 GiB 1 GiB 3 GiB +2 GiB " in text
+    assert "with sizes on the way to those that the plan counts from" in text
     first["maxmemory_bytes"] = has
-    assert "so far: the plan counts from" not in printed("plan")
+    assert "counts from" not in printed("plan", "--verbose")
     sidecar.document["last_plan"]["carried_out"] = True
-    assert "carried out: mean access" in printed("plan")
+    assert "carried out: by the curves, mean access" in printed("plan")
     assert "spreds apply" not in printed("plan")
     server = sidecar.document["servers"][0]
     server["target_bytes"] = server["maxmemory_bytes"]
@@ -372,7 +373,7 @@ def test_plan_is_a_table_with_reasons(
 def test_plan_of_a_document_asks_nobody(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     document = Path(__file__).parents[1] / "golden" / "plan-1.json"
     assert main(["plan", "--document", str(document)]) == 0
-    assert "changes sizes: mean access time" in capsys.readouterr().out
+    assert "changes sizes: by the curves, mean access time" in capsys.readouterr().out
     assert main(["plan", "--document", str(path)]) == 2
     assert main(["plan"]) == 2
     assert main(["plan", str(path), "--document", str(document)]) == 2
@@ -392,17 +393,16 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         sizes_before_bytes=before,
         sizes_bytes=sizes,
     )
-    text = printed("explain", "sessions")
+    text = printed("explain", "sessions", "--verbose")
     assert "10.0.0.7:6379 follows it and grows with it" in text
     for words in (
         "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
         "Why: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",
         "when it went from 1.75 GiB to 2 GiB: grew by 256 MiB",
         "In the same plan pages shrank by 256 MiB.",
-        "One more MiB for it, beyond the plan's 3 GiB, would shorten the mean access time over all "
-        "servers by 2.1 micro",
-        "hit ratio would be, now: 87.",
-        "half as much (1 GiB):",
+        "One more MiB, beyond the planned 3 GiB, would shorten the mean of all servers by 0.0021 ",
+        "By its curve it hits 87.",
+        "with half as much (1 GiB), ",
         "since its start it is 84.03 %",
         "It may have from 256 MiB (its team's, signed team checkout) to as much as there is.",
         "weight 2 (its team's, signed team checkout)",
@@ -411,14 +411,14 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
     ):
         assert words in text
     assert "the share of the reads" not in text
-    with_words = printed("explain", "sessions", "--glossary")
+    with_words = printed("explain", "sessions", "--glossary", "--verbose")
     assert "What the words mean: access time: what a read takes" in with_words
     assert "hit ratio: the share of the reads" in with_words
     held = printed("explain", "jobs")
     assert (
         "It cannot be given another size now, because its maxmemory-policy is noeviction." in held
     )
-    assert "SPREDS has not changed its size so far." in held
+    assert "SPREDS has not changed its size so far." in printed("explain", "jobs", "--verbose")
     words = json.loads(printed("explain", "jobs", "--json"))["words"]
     assert "hit ratio" in words
 
@@ -429,7 +429,7 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     server = sidecar.document["servers"][0]
     server["target_bytes"] = server["last_change"]["to_bytes"] = 3072 * MIB
     sidecar.document["sets_sizes"] = True
-    text = printed("explain", "sessions")
+    text = printed("explain", "sessions", "--verbose")
     assert "sessions has 2 GiB (maxmemory), and is on the way to 3 GiB." in text
     assert "It is being brought from 1.75 GiB to 3 GiB since" in text
     assert "and has 2 GiB now: grew by" in text
@@ -437,13 +437,13 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     assert expected in text
     pause = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
     sidecar.document["pause"] = pause
-    text = printed("explain", "sessions")
+    text = printed("explain", "sessions", "--verbose")
     assert "3 GiB is planned, and nothing is set while SPREDS pauses." in text
     assert "on the way" not in text
     assert "has had this size" not in text
     sidecar.document["pause"] = None
     server["held"] = {"bytes": 2048 * MIB, "at_seconds": 1.7e9}
-    text = printed("explain", "sessions")
+    text = printed("explain", "sessions", "--verbose")
     assert "Somebody gave it 2 GiB by hand" in text
     wrong = ("on the way", "is being brought", "is planned")
     assert not [words for words in wrong if words in text]
@@ -453,39 +453,42 @@ def test_it_is_told_where_curve_and_server_are_farther_apart_than_the_curves_err
     sidecar: ExampleSidecar, printed: Printed
 ) -> None:
     server = sidecar.document["servers"][0]
-    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
+    long = ("--verbose",)
+    assert "farther apart" not in printed("explain", "sessions", *long) + printed("plan", *long)
+    assert "farther from the curve" not in printed("plan")
     server["hit_ratio"] = 0.7
-    for text in (printed("explain", "sessions"), printed("plan")):
+    assert "farther from the curve than its error: sessions to carry" in printed("plan")
+    for text in (printed("explain", "sessions", *long), printed("plan", *long)):
         (told,) = re.findall(
             r"By its curve sessions would hit (8\S+)% with .*?: why is not known", text
         )
         assert 80 < float(told) < 90
         assert "and 70.0% was measured in the last window" in text
     server["curve_error_ratio"] = 0.3
-    assert "farther apart" not in printed("explain", "sessions") + printed("plan")
+    assert "farther apart" not in printed("explain", "sessions", *long) + printed("plan", *long)
 
 
 def test_what_is_not_known_is_no_figure(sidecar: ExampleSidecar, printed: Printed) -> None:
     server = sidecar.document["servers"][4]
     server.update(sampler=None, curve=None, backend_latency_seconds=None, keep_reason="no_x: y")
-    text = printed("explain", "jobs")
+    text = printed("explain", "jobs", "--verbose")
     assert "Its curve is not known, for neither the patch nor the module is in it" in text
     assert "Its backend latency is not known yet." in text
     assert "no_x" not in text
     assert not [words for words in ("One more MiB", "By its curve") if words in text]
-    assert "512 MiB 512 MiB - not known - - -" in printed("plan")
+    assert "512 MiB 512 MiB - not known - " in printed("plan")
     first = sidecar.document["servers"][0]
     first["marginal_gain_seconds_per_mebibyte"] = 1e-12
-    assert "over all servers by hardly anything" in printed("explain", "sessions")
+    assert "of all servers by hardly anything" in printed("explain", "sessions", "--verbose")
 
 
 def test_what_the_plan_would_bring_is_told_until_it_is_carried_out(
     sidecar: ExampleSidecar, printed: Printed
 ) -> None:
-    text = printed("explain", "sessions")
+    text = printed("explain", "sessions", "--verbose")
     assert "was measured as 87.03 %, expected were 87.03 %, and 93.81 % with the plan" in text
     sidecar.document["last_plan"]["carried_out"] = True
-    assert "with the plan" not in printed("explain", "sessions")
+    assert "with the plan" not in printed("explain", "sessions", "--verbose")
 
 
 def test_status_tells_what_resident_memory_did_to_the_budget(
@@ -507,6 +510,9 @@ def test_explain_the_node_ends_with_its_last_plan(
     sidecar: ExampleSidecar, printed: Printed
 ) -> None:
     text = printed("explain")
+    assert "servers share 8 GiB" in text
+    assert "The last plan: 30min ago" in text
+    text = printed("explain", "--verbose")
     assert "servers share 8 GiB" in text
     assert "The last plan: 30min ago" in text
     assert "jobs: its maxmemory-policy is noeviction" in text
@@ -660,7 +666,7 @@ def test_it_tells_when_and_by_what_plans_are_made(
 ) -> None:
     path = tmp_path / "node.toml"
     path.write_text(NODE.format(forecast=forecast))
-    assert main(["explain", str(path)]) == 0
+    assert main(["explain", str(path), "--verbose"]) == 0
     output = capsys.readouterr().out
     for words in told:
         assert words in output
@@ -824,7 +830,7 @@ def test_explain_tells_what_happened_to_a_server_in_the_last_day() -> None:
     old = {**entries[0], "at_seconds": 1e6 - 90_000}
     (told,) = in_the_last_day("thumbs", [old, *entries, shown, *both], 1e6 + 10)
     assert "16 MiB -> 3.3 MiB, by plan 7; " in told
-    assert "2.6 MiB -> 3.2 MiB, by room for what thumbs cannot evict; " in told
+    assert "2.6 MiB -> 3.2 MiB, to make room for what thumbs cannot evict; " in told
     assert told.endswith(": thumbs restarted.")
     assert told.count(";") == 3
     assert in_the_last_day("thumbs", entries[:1], 1e6 + 10) == []

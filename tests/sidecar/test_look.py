@@ -341,7 +341,7 @@ def test_it_tells_how_far_it_is_where_no_terminal_is(
     code, out, err = look(f"a={filled(start_server).url}", "--json")
     assert code == 0
     assert json.loads(out)
-    assert "of 0:01: a " in err
+    assert "of 0:01: 1 server, " in err
 
 
 def test_servers_that_let_us_wait_do_so_at_once() -> None:
@@ -595,6 +595,7 @@ def test_a_server_that_a_sidecar_samples_is_left_to_it(
     code, _, err = look(server)
     assert code == 1
     assert "is sampled by a sidecar" in err
+    assert "`spreds plan FILE` has its plan" in err
 
 
 def test_answers_that_no_server_gives_end_one_look_alone(

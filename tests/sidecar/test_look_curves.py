@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from sidecar.commands.look_answer import Answer, rows
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_page import as_page
-from sidecar.commands.look_words import Answer, headline, in_words
+from sidecar.commands.look_progress import progress_words
+from sidecar.commands.look_words import headline, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.beyond import extended
 from sidecar.look.key_scan import KeyScan, progress_of
@@ -270,6 +273,29 @@ def test_of_one_server_it_is_said_what_more_would_bring(clock: PlayedClock) -> N
     words = headline(looked_at(servers, [load], clock))
     assert words[0].startswith("No move of memory shortens the mean access time")
     assert words[-1].startswith("With 2.86 MiB it would be ")
+
+
+def test_what_is_the_same_for_all_stands_once_and_a_kept_size_keeps_its_misses(
+    clock: PlayedClock,
+) -> None:
+    servers = {name: stock(clock) for name in ("pages", "search")}
+    loads = [
+        ReadThrough(one, keys=6_000, skew=0.8, rate=300, seconds=90) for one in servers.values()
+    ]
+    answer = looked_at(servers, loads, clock)
+    planned = answer.found.plan.servers
+    kept = tuple(replace(one, maxmemory_bytes=one.maxmemory_before_bytes) for one in planned)
+    plan = replace(answer.found.plan, decision="keep", servers=kept)
+    seen = [replace(one, known_to_bytes=0.0, cost_ratio=0.0021) for one in answer.seen]
+    answer = replace(answer, seen=seen, found=replace(answer.found, plan=plan))
+    words = " ".join(in_words(answer).split())
+    assert "What more than 1.91 MiB of each would bring is guessed" in words
+    assert "Asking cost in each at most 0.21 % of a core" in words
+    for row in rows(answer):
+        assert row[3] == row[4]
+        assert row[5] == row[6]
+    looks = [SimpleNamespace(followed=8192, so_far=one.estimate) for one in seen] * 20
+    assert len(progress_words(3599.0, 3600.0, looks)) <= 100  # type: ignore[arg-type]
 
 
 def test_what_was_not_seen_goes_on_as_the_curve_did() -> None:

@@ -85,10 +85,15 @@ def test_installed_on_monday_trusted_by_friday(
             lambda: operator.told(),
         )
         is_there = "when it went from 12 MiB to"
-        wait_until(lambda: is_there in operator.types("explain", "hungry"), lambda: operator.told())
+        wait_until(
+            lambda: is_there in operator.types("explain", "hungry", "--verbose"),
+            lambda: operator.told(),
+        )
         # Whose memory the first plan takes is chance: it is made of little.
         change = "shrank" if settled_sizes(servers)["hungry"] > 12 * MB else "grew"
-        assert f"In the same plan modest {change} by" in operator.types("explain", "hungry")
+        assert f"In the same plan modest {change} by" in operator.types(
+            "explain", "hungry", "--verbose"
+        )
 
         # Wednesday: all plans.
         operator.types("apply", "--from-now-on", "--why", "it was right")

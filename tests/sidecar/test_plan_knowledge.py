@@ -33,9 +33,11 @@ def test_where_enough_is_known_nothing_is_said() -> None:
 
 
 def test_a_curve_that_is_hardly_known_is_told_by_its_samples_and_its_depth() -> None:
+    hardly = "how far curves are known: b hardly (1,234 sampled keys)"
     little = "how far curves are known: b up to 3 MiB (1,234 sampled keys)"
-    assert words(curve_error_ratio=0.9) == little
-    assert words(keep_reason="few_samples: 12 reads sampled so far") == little
+    assert words(curve_error_ratio=0.4) == little
+    assert words(curve_error_ratio=0.9) == hardly
+    assert words(keep_reason="few_samples: 12 reads sampled so far") == hardly
     nothing = words(keep_reason="no_samples: nothing is known", sampled_objects=0)
     assert nothing == "how far curves are known: b not at all"
 
@@ -48,7 +50,7 @@ def test_early_plans_tell_of_all_curves() -> None:
 
 
 def test_of_many_servers_some_are_named() -> None:
-    servers = tuple(replace(KNOWN, name=name, curve_error_ratio=1.0) for name in "abcdef")
+    servers = tuple(replace(KNOWN, name=name, curve_error_ratio=0.4) for name in "abcdef")
     told = known_words(Observation("n", 7, 1.0, 60.0, 60 * MIB, servers))
     assert told is not None
     assert told.endswith("d up to 3 MiB (1,234 sampled keys), and 2 more hardly")

@@ -35,7 +35,7 @@ HEADER = [
     "after",
     "hits before",
     "after",
-    "EAT before",
+    "access time",
     "after",
     "requests",
 ]

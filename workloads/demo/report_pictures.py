@@ -52,7 +52,7 @@ def waits_picture(servers: list[DemoServer], static: HalfResult, spreds: HalfRes
         ):
             seconds, waits = _waits(servers, half)
             axis.plot(seconds, waits, color=colour, label=name)
-        axis.set(xlabel="seconds", ylabel="mean wait of a read, ms")
+        axis.set(xlabel="seconds", ylabel="mean access time, ms")
         axis.set_ylim(bottom=0)
         axis.legend(fontsize="small")
 

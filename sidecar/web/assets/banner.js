@@ -21,6 +21,14 @@ function modeWords(status) {
   return ["Recommending only", `Plans are made, checked and shown, and not carried out. ${held}${who}`];
 }
 
+// Of whom too little is known yet, as `guessed` in sidecar/commands/plan_words.py has it.
+function guessed(status) {
+  const part = ({ reads_per_second: reads, weight }) => (reads ?? 0) * (weight ?? 0);
+  const all = status.servers.reduce((sum, server) => sum + part(server), 0);
+  const isLearnt = (server) => !server.curve && !/^no_(sampler|model|eviction)/.test(server.keep_reason ?? "");
+  return status.servers.filter((server) => isLearnt(server) && part(server) >= 0.02 * all).map(({ name }) => name);
+}
+
 function planWords(status) {
   const plan = status.last_plan;
   if (!plan) {
@@ -30,14 +38,19 @@ function planWords(status) {
   const observed = status.last_observation;
   const early = observed?.was_early && observed.cycle === plan.cycle ? ", before the cycle's end, as the load had changed" : "";
   const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}${early}.`;
-  const known = plan.known_words ? ` ${sentence(plan.known_words)}` : "";
-  if (plan.decision === "keep") return `${made} It keeps all sizes. ${reason(plan.reason)}${known}`;
+  const names = guessed(status).join(", ");
+  const guess = names ? ` That is a guess, as too little is known of ${names} so far.` : "";
+  const known = plan.known_words && !names ? ` ${sentence(plan.known_words)}` : "";
   const gain = plan.gain_words ? ` It predicts: ${ended(plan.gain_words)}` : ` ${reason(plan.reason)}`;
   const underWay = status.servers.filter((server) => isOnItsWay(server, status)).map((server) => server.name).join(", ");
+  if (plan.decision === "keep") {
+    const keeps = underWay && !plan.overtaken_by ? `what is planned (${underWay} on the way to it)` : "all sizes";
+    return `${made} It keeps ${keeps}. ${reason(plan.reason)}${known}`;
+  }
   const carriedOut = underWay && !plan.overtaken_by ? ` It is being carried out (${underWay} on the way).` : " It was carried out.";
   const done = plan.carried_out ? carriedOut : ` It was not carried out: ${ended(plan.not_carried_out_because ?? "its sizes are in force already")}`;
   const since = plan.overtaken_by ? ` Sizes are others since: ${ended(plan.overtaken_by)}` : "";
-  return made + gain + known + done + since;
+  return made + gain + guess + known + done + since;
 }
 
 function outcomeWords(status) {
@@ -80,7 +93,7 @@ function memoryMeters(status) {
     element("div", { class: "meters" },
       meter({ title: element("span", {}, "Sum of ", term("maxmemory")), value: budget.maxmemory_bytes, most: budget.bytes, place: 0,
         over: budget.maxmemory_bytes > budget.bytes, words: `${size(budget.maxmemory_bytes)} of ${size(budget.bytes)}${share(budget.maxmemory_bytes, budget.bytes)}` }),
-      meter({ title: term("resident memory", "Resident memory"), value: budget.rss_bytes, most: rss, place: 2,
+      meter({ title: term("resident", "Resident memory"), value: budget.rss_bytes, most: rss, place: 2,
         over: budget.rss_budget_bytes && budget.rss_bytes > rss,
         words: budget.rss_budget_bytes ? `${size(budget.rss_bytes)} of ${size(rss)}${share(budget.rss_bytes, rss)}` : size(budget.rss_bytes) })),
     element("p", { class: "small soft" }, term("budget", "Budget"), `: ${size(budget.bytes)}${source}.`,

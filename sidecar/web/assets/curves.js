@@ -62,6 +62,6 @@ function curveBlock(server, place, width) {
   const changes = server.recommended_bytes && server.recommended_bytes !== server.maxmemory_bytes;
   return element("div", {},
     element("p", { class: "small soft" }, term("hit ratio", "Hit ratio"), " with each size, as the ", term("curve"), " has it, ± ",
-      `${percent(server.curve_error_ratio)}. The dot is now`, changes ? "; the ring is the plan." : "."),
+      `${(100 * server.curve_error_ratio).toFixed(1)} points. The dot is now`, changes ? "; the ring is the plan." : "."),
     curveChart(server, place, width));
 }

@@ -1,7 +1,7 @@
 // What was decided, the newest first; and what another budget would bring.
 
 const KINDS = {
-  plan: "plan", check: "outcome", order: "order", hand: "by hand", rollback: "taken back", budget: "room", start: "start", reload: "reload",
+  plan: "plan", check: "outcome", order: "order", hand: "by hand", rollback: "rollback", budget: "room", start: "start", reload: "reload",
   yardstick: "what counts", server: "server", gap: "not written",
 };
 
@@ -67,7 +67,8 @@ function renderDecisions(section, entries) {
     : [element("p", { class: "soft" }, "Nothing has been decided yet.")]));
 }
 
-function renderWhatIf(section, plan) {
+function renderWhatIf(section, status) {
+  const plan = status.last_plan;
   const title = element("h2", { id: "what-if-title" }, "If the budget were another");
   const others = plan?.what_if ?? [];
   const now = plan?.mean_access_time_seconds;
@@ -75,14 +76,19 @@ function renderWhatIf(section, plan) {
     section.replaceChildren(title, element("p", { class: "soft" }, "The next plan that predicts access times will tell."));
     return;
   }
+  const names = guessed(status);
+  if (names.length) {
+    section.replaceChildren(title, element("p", { class: "soft" }, `Not known yet: too little is known of ${names.join(", ")} so far.`));
+    return;
+  }
   const rows = [{ budget_bytes: plan.budget_bytes, mean_access_time_seconds: now, isNow: true }, ...others]
     .sort((one, other) => one.budget_bytes - other.budget_bytes);
   const most = Math.max(...rows.map((row) => row.mean_access_time_seconds));
   section.replaceChildren(title,
-    element("p", { class: "small soft" }, "The ", term("mean access time"), " that the last plan ", term("predicted", "predicts"), ", were there so much memory to divide, without the cost of moving."),
+    element("p", { class: "small soft" }, "The ", term("access time", "mean access time"), " that the last plan ", term("predicted", "predicts"), " by the curves, were there so much memory to divide, without the cost of moving."),
     element("div", { class: "meters" }, rows.map((row) => {
       const change = row.mean_access_time_seconds / now - 1;
-      const much = row.isNow ? "as it is" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
+      const much = row.isNow ? "this budget" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
       return meter({ title: size(row.budget_bytes), value: row.mean_access_time_seconds, most, place: row.isNow ? 0 : 2, words: `${latency(row.mean_access_time_seconds)}, ${much}` });
     })));
 }

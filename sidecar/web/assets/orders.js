@@ -12,9 +12,9 @@ const ORDERS = [
   { title: "Pause until resumed", order: { what: "pause" }, sure: "SPREDS sets no size at all until it is told to resume." },
   { title: "Resume", order: { what: "resume" },
     sure: "A pause ends, and so does a wait after a plan that failed. Servers that were resized by hand are given back to SPREDS." },
-  { title: "Undo the last plan", order: { what: "rollback", to: "last" },
+  { title: "Roll back the last plan", order: { what: "rollback", to: "last" },
     sure: "The sizes from before the last plan that was carried out are set again, and later plans are only shown." },
-  { title: "Back to before SPREDS", order: { what: "rollback", to: "installation" },
+  { title: "Roll back to before SPREDS", order: { what: "rollback", to: "installation" },
     sure: "The sizes that were found before SPREDS set any are set again, and SPREDS pauses." },
 ];
 

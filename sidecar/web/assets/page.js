@@ -38,7 +38,8 @@ async function refresh() {
       keep(await get("/api/history?limit=300"));
     }
     turn += 1;
-    known.answeredAt = Date.now() / 1e3;
+    known.answeredAt = known.status.now_seconds;
+    serverOffset = known.status.utc_offset_seconds ?? 0;
     known.error = null;
   } catch (error) {
     known.error = error;
@@ -54,7 +55,7 @@ function show() {
   document.body.classList.toggle("lost-contact", lost);
   byId("contact").classList.toggle("lost", lost);
   const since = known.answeredAt && moment(known.answeredAt, true);
-  byId("contact").textContent = !lost ? `as of ${moment(known.answeredAt)}`
+  byId("contact").textContent = !lost ? `as of ${moment(known.answeredAt)} by the server's clock`
     : since ? `No answer since ${since}. What stands below is from then.` : "No answer from the sidecar yet.";
   if (!known.status) return;
   const width = byId("servers").clientWidth;
@@ -87,7 +88,7 @@ function render(status, width) {
   renderServers(byId("servers"), status, width);
   renderTime(byId("time"), known.series, status, width - 38);
   renderDecisions(byId("decisions"), known.history);
-  renderWhatIf(byId("what-if"), status.last_plan);
+  renderWhatIf(byId("what-if"), status);
 }
 
 function openTerm() {
@@ -98,7 +99,7 @@ function openTerm() {
 }
 
 byId("terms").replaceChildren(...Object.entries(GLOSSARY).flatMap(([word, meaning]) => [
-  element("dt", { id: `term-${word.replaceAll(" ", "-")}`, tabindex: -1 }, word), element("dd", {}, meaning)]));
+  element("dt", { id: `term-${word.replaceAll(" ", "-")}`, tabindex: -1 }, word), element("dd", {}, sentence(meaning))]));
 startOrders();
 addEventListener("hashchange", openTerm);
 addEventListener("resize", show);

@@ -35,7 +35,7 @@ function sizeWords(server, status) {
     ? `; the last plan has ${size(planned)} (${planned > now ? "+" : "−"}${size(Math.abs(planned - now))}); the mark shows it` : "";
   const way = isOnItsWay(server, status) ? `; on the way to ${size(target)}` : "";
   return element("p", { class: "small" }, element("b", {}, size(now)), ` now${way}${change}. `,
-    term("bounds", "Bounds"), `: ${boundsWords(server)}.`);
+    `It may have ${boundsWords(server)}.`);
 }
 
 function fact(title, value, more) {
@@ -63,7 +63,7 @@ function facts(server, status) {
     nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, expected(server.predicted_hit_ratio), percent, way),
     nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency, way),
     fact("Reads a second", whole(server.reads_per_second)),
-    fact(term("backend", "Backend"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
+    fact(term("backend latency", "Backend latency"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `its team's, signed ${server.settings_by}`));
 }
 
@@ -102,7 +102,7 @@ function serverCard(server, place, { status, scaleBytes, width, isOpen }) {
     rest,
     server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
     server.keep_reason && !server.held && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
-    why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why)),
+    why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why), server.curve || !/ ms\b/.test(why) ? "" : " That is a guess."),
     element("p", { class: "small soft" }, changeWords(server, status)),
     server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
       element("summary", { "data-key": `curve-of-${server.name}` }, "What more or less memory would do for it"), curveBlock(server, place, width)));

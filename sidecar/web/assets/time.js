@@ -5,12 +5,12 @@ function timeAxis(times, width) {
   const steps = [60, 300, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
   const most = Math.max(2, Math.floor((width - 70) / 62));
   const step = steps.find((seconds) => (high - low) / seconds <= most) ?? 1209600;
-  const shift = new Date(high * 1e3).getTimezoneOffset() * 60;
+  const shift = -serverOffset;
   const found = [];
   for (let at = Math.ceil((low - shift) / step) * step + shift; at <= high; at += step) found.push(at);
   const isLong = step >= 86400;
   const format = (at) => isLong
-    ? new Date(at * 1e3).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : moment(at);
+    ? new Date((at + serverOffset) * 1e3).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" }) : moment(at);
   return { low, high, ticks: found, format };
 }
 

@@ -1,23 +1,8 @@
 "use strict";
 // Numbers as people read them, and what each word of this page means.
 
-const GLOSSARY = {
-  "budget": "The memory that the servers of this machine may have together. The sum of their maxmemory stays within it, or a problem says why it cannot.",
-  "maxmemory": "The size of a cache: how much a Redis server may store before it throws out what was used least.",
-  "resident memory": "What the server takes of the machine's memory in fact (RSS). It is more than maxmemory where memory is fragmented or a copy is being written to disk.",
-  "hit ratio": "The share of the reads that the cache could answer itself. The others are misses and go to the backend.",
-  "access time": "What a read takes on average: fast if the cache has the answer, as slow as the backend if not.",
-  "mean access time": "The access time over all servers, each weighted by its reads and by the weight that it was given. SPREDS makes it as small as the memory allows.",
-  "backend": "What is asked when the cache does not have the answer, such as a database.",
-  "weight": "How much a server's access time counts beside the others'. The operator or the server's team sets it.",
-  "curve": "The hit ratio that a server would have with each size. SPREDS learns it by following a few in a thousand keys, without trying sizes out. The shaded band is how far it may be off.",
-  "sampler": "The part inside the Redis server that tells SPREDS which keys are read, as hashes: the module, or the patch.",
-  "plan": "A size for each server, made once an hour or so from what was read, with what it would gain.",
-  "predicted": "What the curves promise for the sizes of a plan. The page shows beside it what came in fact.",
-  "recommend": "The mode in which plans are made, checked and shown, but not carried out.",
-  "keep": "A plan that changes nothing, because no change would gain enough.",
-  "bounds": "The least and the most memory that a server may be given, set by the operator or its team.",
-};
+const GLOSSARY = {/* glossary */};
+let serverOffset = 0; // seconds: the server's clock is ahead of UTC by so much
 
 function term(word, shown) {
   const id = word.replaceAll(" ", "-");
@@ -61,9 +46,9 @@ function duration(seconds) {
 }
 
 function moment(seconds, withDay) {
-  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "UTC" };
   if (withDay) Object.assign(options, { weekday: "short", day: "numeric", month: "short" });
-  return new Date(seconds * 1e3).toLocaleString("en-GB", options);
+  return new Date((seconds + serverOffset) * 1e3).toLocaleString("en-GB", options);
 }
 
 function when(seconds, now) {

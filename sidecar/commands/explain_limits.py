@@ -1,0 +1,72 @@
+"""What ``spreds explain`` says of what people set for a server, and of who follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from sidecar.commands.printing import time_or
+from sidecar.config.node import ServerConfig
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import BACKEND_NOTE
+
+_DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
+_SOURCES = {"team": "as its team says", "configured": "as the operator says"}
+
+
+def replicas_words(server: Mapping[str, Any]) -> list[str]:
+    """Who follows it."""
+    who = ", ".join(server["replicas"] or ())
+    return [f"{who} follows it and grows with it: is there memory for that?"] if who else []
+
+
+def limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+    """From which size to which it may be given one, and who says so."""
+    low = server["minimum_bytes"] or config.minimum_bytes
+    high = server["maximum_bytes"]
+    team = server["settings_by"]
+    whose = _whose(config, "minimum_bytes")
+    if low != config.minimum_bytes:
+        whose = f"its team's, signed {team}" if team else "what it needs to work at all"
+    most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
+    return [f"It may have from {format_size(low)} ({whose}) to {most}."]
+
+
+def refused_words(server: Mapping[str, Any]) -> list[str]:
+    """What its team set that is not in force."""
+    why = server.get("settings_refused")
+    return [f"What its team set is not in force: {why.rstrip('.')}."] if why else []
+
+
+def weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+    """How much a read of it counts."""
+    weight, team = server["weight"], server["settings_by"]
+    if weight is None:
+        return []
+    is_teams = team and weight != config.weight
+    by = f"its team's, signed {team}" if is_teams else _whose(config, "weight")
+    return [f"A read of it counts with weight {weight:g} ({by})."]
+
+
+def _whose(config: ServerConfig, key: str) -> str:
+    return "the default" if getattr(config, key) == _DEFAULTS[key] else "the operator's"
+
+
+def backend_words(
+    config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
+) -> list[str]:
+    """What a miss costs."""
+    if planned is not None and (said := planned["reason"].partition(BACKEND_NOTE)[2]):
+        return [f"Its backend takes {said}."]
+    seconds = server["backend_latency_seconds"]
+    if seconds is None and config.backend_latency_seconds is not None:
+        seconds = config.backend_latency_seconds
+        return [
+            f"Its backend latency is {time_or(seconds)} in the node's file; nothing was observed "
+            "yet."
+        ]
+    if seconds is None:
+        return ["Its backend latency is not known yet."]
+    source = _SOURCES.get(server["backend_latency_source"], "as measured")
+    return [f"Its backend latency is {time_or(seconds)}, {source}."]

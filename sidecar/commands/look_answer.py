@@ -1,0 +1,88 @@
+"""What a look found, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sidecar.look.look_plan import LookPlan
+from sidecar.look.looking import Refused
+from sidecar.look.server_look import Seen
+from solver_lambda.documents.plan import ServerPlan
+from solver_lambda.documents.units import format_size
+
+COLUMNS = (
+    *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
+    "keys",
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found in a look of ``seconds``, of ``asked_seconds``.
+
+    Attributes:
+        guessed_latency: nobody said what misses cost.
+        init: the file that was written.
+    """
+
+    seen: Sequence[Seen]
+    refused: Sequence[Refused]
+    found: LookPlan
+    seconds: float
+    asked_seconds: float
+    guessed_latency: bool
+    init: str | None
+
+
+def size_words(size_bytes: float) -> str:
+    """With three digits."""
+    scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
+    number = size_bytes / scale
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    return format_size(round(number, digits) * scale)
+
+
+def misses_now(seen: Seen) -> float:
+    """In a second."""
+    return seen.misses / seen.seconds
+
+
+def misses_then(seen: Seen, planned: ServerPlan) -> float:
+    """In a second, with the planned size."""
+    if not seen.is_known or planned.hit_ratio is None or _stays(planned):
+        return misses_now(seen)
+    return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
+
+
+def _stays(planned: ServerPlan) -> bool:
+    """What it has was measured, and needs no curve."""
+    return planned.maxmemory_bytes == planned.maxmemory_before_bytes
+
+
+def rows(answer: Answer) -> list[tuple[str, ...]]:
+    """Of the table with ``COLUMNS``, one for each server that was looked at."""
+    found: list[tuple[str, ...]] = []
+    for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
+        reads = one.hits + one.misses
+        hits = f"{100 * one.hits / reads:.1f} %" if reads else "no reads"
+        then, off = ["not known", "-"], "-"
+        if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
+            by_curve = f"{100 * planned.hit_ratio:.1f} %"
+            then = [hits if _stays(planned) else by_curve, f"{misses_then(one, planned):,.0f}"]
+            off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} points"
+        found.append(
+            (
+                one.config.name,
+                size_words(one.reading.size_bytes)
+                + ("" if one.reading.maxmemory_bytes else " used"),
+                size_words(planned.maxmemory_bytes or one.reading.size_bytes),
+                hits,
+                then[0],
+                f"{misses_now(one):,.0f}",
+                then[1],
+                off,
+                f"{one.followed:,}",
+            )
+        )
+    return found

@@ -1,0 +1,93 @@
+"""What ``spreds plan --verbose`` says below its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sidecar.commands.curve_words import apart_words
+from sidecar.commands.plan_words import guessed, is_learnt
+from sidecar.commands.printing import print_wrapped, time_or
+from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import BACKEND_NOTE, reason_words, without_backend
+
+# What rounds to nothing in per cent.
+_NO_GAP = 5e-5
+
+
+def print_details(plan: dict[str, Any], told: dict[str, Any] | None) -> None:
+    """Reasons, backends, how far curves are known, and what another budget would bring."""
+    print()
+    for words in reasons_once(plan, told):
+        print_wrapped(words, indent="  ")
+    print()
+    known = plan.get("known_words")
+    for found in filter(None, [known, _errors(told) if told else None]):
+        print_wrapped(found, indent="  ")
+    print_wrapped(_gap_words(plan, knows_little=bool(known)), indent="  ")
+    for server in told["servers"] if told else ():
+        if apart := apart_words(server):
+            print_wrapped(apart)
+    for words in _what_if(plan, is_guess=bool(told and guessed(told))):
+        print_wrapped(words, indent="  ")
+
+
+def reasons_once(plan: Mapping[str, Any], told: dict[str, Any] | None) -> Iterator[str]:
+    """One that is the same for several servers stands once, and the plan's own stands above."""
+    learnt = [server["name"] for server in told["servers"] if is_learnt(server)] if told else []
+    reasons: dict[str, list[str]] = {}
+    backends: dict[str, list[str]] = {}
+    for server in plan["servers"]:
+        words = reason_words(server["reason"])
+        is_guess = server["name"] in learnt and " ms" in without_backend(words)
+        name = f"{server['name']} (a guess)" if is_guess else server["name"]
+        reasons.setdefault(without_backend(words), []).append(name)
+        if backend := words.partition(BACKEND_NOTE)[2]:
+            backends.setdefault(backend, []).append(server["name"])
+    reasons.pop(reason_words(plan["reason"]), None)
+    for words, names in reasons.items():
+        yield f"{', '.join(names)}: {words}"
+    for words, names in backends.items():
+        yield f"{', '.join(names)}: the backend takes {words}"
+
+
+def _errors(told: Mapping[str, Any]) -> str | None:
+    """How far off hit ratios of the curves may be."""
+    errors = [
+        f"{server['name']} {100 * server['curve_error_ratio']:.1f}"
+        for server in told["servers"]
+        if server["curve"] is not None
+    ]
+    return f"hits by the curves may be off, in points: {', '.join(errors)}" if errors else None
+
+
+def _gap_words(plan: Mapping[str, Any], *, knows_little: bool) -> str:
+    gap = plan["optimality_gap"]
+    if gap >= 1:
+        return "how far it is from the best sizes is not proven"
+    by_more = "" if gap < _NO_GAP else f" by more than {gap:.2%}"
+    # Of sizes that are kept although better ones are known.
+    is_kept = plan["reason"].startswith(("small_gain:", "step_limit:"))
+    best = "no division that its rules allow is better than that split"
+    if not is_kept:
+        best = "no other division that its rules allow is better"
+    return f"{'by what is known so far' if knows_little else 'proven'}: {best}{by_more}"
+
+
+def _what_if(plan: Mapping[str, Any], *, is_guess: bool) -> Iterator[str]:
+    """By rising budgets; of those that bring the same only the first."""
+    what_if: Sequence[dict[str, Any]] = plan["what_if"]
+    if is_guess and what_if:
+        yield "what another budget would bring is not known yet"
+        return
+    before = None
+    for more in sorted(what_if, key=lambda one: int(one["budget_bytes"])):
+        seconds = time_or(more["mean_access_time_seconds"])
+        if seconds == before:
+            yield "with more it would be the same, by what is known"
+            return
+        before = seconds
+        yield (
+            f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
+            f"be {seconds}, without the cost of moving"
+        )

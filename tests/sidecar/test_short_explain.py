@@ -1,0 +1,118 @@
+"""``spreds explain`` says in a dozen lines why a server has its size, in sentences, each once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.commands.change_words import in_the_last_day, last_change
+from sidecar.commands.explain import _in_short
+from sidecar.commands.explain_node import last_plan_sentences
+from sidecar.commands.explain_words import server_sentences
+from sidecar.commands.printing import print_wrapped
+from sidecar.config.node import ServerConfig, load_config
+from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
+from tests.sidecar.fixtures import WriteNode
+
+
+@pytest.fixture
+def told() -> dict[str, Any]:
+    """A status document."""
+    return example_status()
+
+
+def lines(capsys: pytest.CaptureFixture[str], sentences: list[str]) -> list[str]:
+    for sentence in sentences:
+        print_wrapped(sentence)
+    return capsys.readouterr().out.splitlines()
+
+
+def short(told: dict[str, Any], name: str = "sessions", *history: dict[str, Any]) -> list[str]:
+    return server_sentences(ServerConfig(name, ""), told, history, is_verbose=False)
+
+
+def plan_entry(cycle: int, age: float, before: int, after: int) -> dict[str, Any]:
+    sizes = {"sizes_before_bytes": {"sessions": before}, "sizes_bytes": {"sessions": after}}
+    about = {"at_seconds": NOW_SECONDS - age, "carried_out": True, "words": "moves memory"}
+    return {"kind": "plan", "cycle": cycle, **about, **sizes}
+
+
+def test_a_server_takes_twelve_lines(
+    told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = [plan_entry(7 + one, 900 - one, one * MIB, (one + 1) * MIB) for one in range(9)]
+    for name in (server["name"] for server in told["servers"]):
+        said = lines(capsys, short(told, name, *history))
+        assert len(said) < 12, said  # the last one names --verbose
+    (day,) = in_the_last_day("sessions", history, NOW_SECONDS, is_short=True)
+    assert day.startswith("In the last day: 6 more before that; 15min ago: 6 MiB -> 7 MiB, by plan")
+    assert day.count("by plan") == 3
+
+
+def test_a_node_takes_eight_lines(
+    told: dict[str, Any], write_node: WriteNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}, server_keys=""), secrets=False)
+    said = lines(capsys, [_in_short(config), *last_plan_sentences(told, is_verbose=False)])
+    assert len(said) < 8, said
+
+
+def test_no_sentence_comes_twice_and_each_is_one(told: dict[str, Any]) -> None:
+    server, planned = told["servers"][0], told["last_plan"]["servers"][0]
+    server["last_change"].update(cycle=told["last_plan"]["cycle"], words=planned["reason"])
+    for sentences in (short(told), server_sentences(ServerConfig("sessions", ""), told, [])):
+        assert " ".join(sentences).count("bring its mean access time from") == 1
+    told["last_plan"] = None
+    none = "There is no plan yet: the next observation is due by "
+    assert any(one.startswith(none) for one in short(told))
+    assert any(one.startswith(none) for one in last_plan_sentences(told))
+
+
+def test_a_plan_without_a_server_says_why(told: dict[str, Any]) -> None:
+    del told["last_plan"]["servers"][0]
+    without = "The last plan is without sessions, which did not answer then."
+    assert without in short(told)
+    assert without in server_sentences(ServerConfig("sessions", ""), told, [])
+
+
+def test_what_is_learnt_is_a_guess(told: dict[str, Any]) -> None:
+    told["servers"][0].update(curve=None)
+    text = " ".join(short(told))
+    assert "from 8.412 ms to 5.077 ms, which is a guess." in text
+    assert "Its curve is still learnt" in text
+    assert "not known" not in text
+    backend = "too little is known of its curve; its backend takes 80 ms as configured"
+    told["last_plan"]["servers"][0]["reason"] = f"stays: {backend}"
+    assert "ago: too little is known of its curve." in " ".join(short(told))
+
+
+def test_who_is_on_its_way_is_to_grow(told: dict[str, Any]) -> None:
+    pages, change = told["servers"][1], told["servers"][0]["last_change"]
+    entry = plan_entry(change["cycle"], 9.0, MIB, 2 * MIB)
+    entry["sizes_before_bytes"]["pages"], entry["sizes_bytes"]["pages"] = MIB, 3 * MIB
+    assert "In the same plan pages grew by 2 MiB." in last_change(told["servers"][0], told, [entry])
+    told["sets_sizes"] = True
+    pages["target_bytes"] += MIB
+    said = last_change(told["servers"][0], told, [entry])
+    assert "In the same plan pages is to grow by 2 MiB." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"),
+    [
+        ("room beside prices", "as this is left beside prices"),
+        ("less room beside prices", "as less room is needed beside prices"),
+        ("room that was made is given back", "as others need the room no longer"),
+        ("rollback to last", "by rollback to last"),
+    ],
+)
+def test_room_is_told_in_plain_words(told: dict[str, Any], words: str, plain: str) -> None:
+    entry = plan_entry(1, 9.0, MIB, 2 * MIB) | {"kind": "budget", "words": f"{words}: a, b"}
+    (day,) = in_the_last_day("sessions", [plan_entry(1, 60.0, 0, MIB), entry], NOW_SECONDS)
+    assert day.endswith(f"1 MiB -> 2 MiB, {plain}.")
+
+
+def test_room_beside_oneself_is_told_by_ones_own_entry(told: dict[str, Any]) -> None:
+    entry = plan_entry(1, 9.0, MIB, 2 * MIB) | {"kind": "budget", "words": "room beside sessions"}
+    assert in_the_last_day("sessions", [plan_entry(1, 60.0, 0, MIB), entry], NOW_SECONDS) == []
