@@ -115,7 +115,7 @@ def _who(config: SidecarConfig) -> str:
 
 
 def _in_short(config: SidecarConfig) -> str:
-    early = ", or earlier if the load has changed" if config.forecasts else ""
+    early = ", or earlier if much more can be gained" if config.forecasts else ""
     return (
         f"{_who(config)}. A plan comes every {format_duration(config.cycle.maximum_age_seconds)} "
         f"or after {config.cycle.samples} samples{early}. Memory moves if that gains "

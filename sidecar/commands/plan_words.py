@@ -26,7 +26,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
         what += f"; {plan['known_words']}"
     observed = told.get("last_observation") or {}
     is_early = observed.get("was_early") and observed["cycle"] == plan["cycle"]
-    early = ", before the cycle's end, as the load had changed" if is_early else ""
+    early = ", before the cycle's end, as much more could be gained" if is_early else ""
     return f"{age}, plan {plan['cycle']}{whose}{early}, {what}"
 
 

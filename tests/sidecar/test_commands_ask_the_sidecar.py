@@ -107,7 +107,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     )
     plan = sidecar.document["last_plan"]
     sidecar.document["last_observation"] |= {"was_early": True, "cycle": plan["cycle"]}
-    early = "plan 1795361400, before the cycle's end, as the load had changed, not carried out"
+    early = "plan 1795361400, before the cycle's end, as much more could be gained, not carried out"
     assert early in printed("status", code=1)
     sidecar.document["mode"] = "apply"
     sidecar.document["mode_by"] = {"by": "ana", "at_seconds": 1.7e9, "why": "it looks right"}

@@ -36,7 +36,7 @@ function planWords(status) {
     return `No plan yet. ${due ? `The servers are observed until ${moment(due, true)} at the latest; a plan follows.` : ""}`;
   }
   const observed = status.last_observation;
-  const early = observed?.was_early && observed.cycle === plan.cycle ? ", before the cycle's end, as the load had changed" : "";
+  const early = observed?.was_early && observed.cycle === plan.cycle ? ", before the cycle's end, as much more could be gained" : "";
   const made = `The last plan came ${when(plan.taken_at_seconds, status.now_seconds)}${early}.`;
   const names = guessed(status).join(", ");
   const guess = names ? ` That is a guess, as too little is known of ${names} so far.` : "";
