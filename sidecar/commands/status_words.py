@@ -282,5 +282,5 @@ def settings_words(told: dict[str, Any]) -> str:
     )
     return (
         f"{', '.join(written) or 'nothing'}: by its team (signed {told['settings_by']}, version "
-        f"{told['settings_version']})"
+        f"{told['settings_version']}; as of the last observation)"
     )
