@@ -106,8 +106,9 @@ def _notes(
 ) -> Iterator[str]:
     """What neither the table nor a problem says."""
     if server["error"] is not None:
-        is_known = any(one.startswith(f"{server['name']} cannot be ") for one in problems)
-        if not is_known:
+        if server["error_kind"] == "twice":
+            yield server["error"]
+        elif not any(one.startswith(f"{server['name']} cannot be ") for one in problems):
             yield outage_words(server["error"])
         return
     yield from kept_words(server, told, status)

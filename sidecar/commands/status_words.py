@@ -172,7 +172,7 @@ def _reads_row(
     reads = told.get("reads_per_second")
     return (
         server["name"],
-        ratio_or(told.get("hit_ratio")),
+        "" if reads == 0 else ratio_or(told.get("hit_ratio")),
         _expected(told, status),
         ratio_or(with_the_plan(told, status["last_plan"] if status else None, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),

@@ -87,7 +87,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
     text = printed("status", "--verbose", code=1)  # no server answers
     for words in (
         "this file is of node n1, and the sidecar that answers is of node cache-1: both files name",
-        "node cache-1: mode recommend: no plans are carried out; no size is set (as configured)",
+        "node cache-1: mode recommend: no plans are carried out; nothing is set (as configured)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
         "301,442 of 500,000 for the next observation, which comes by 2026-",
         "in any case; 17 batches lost",

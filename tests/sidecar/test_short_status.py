@@ -120,6 +120,8 @@ def test_a_server_that_is_down_is_told_once_and_in_plain_words(
     said = _printed(status, capsys)
     assert said.count("connection refused") == 1
     assert "Error 111" not in said
+    status["servers"][5] |= {"error": "is the same server as a", "error_kind": "twice"}
+    assert "f: is the same server as a " in _printed(status, capsys)
     assert outage_words("no") == "cannot be read: no"
     assert outage_words("Error 2 connecting to unix socket: /a.b/c. No such file.") == (
         "cannot be reached: no such file"

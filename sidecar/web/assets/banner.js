@@ -17,7 +17,7 @@ function modeWords(status) {
   if (mode === "apply") return ["Mode apply: plans are carried out", `Each plan that passes all checks is carried out.${who}`];
   const isMoving = status.servers.some((server) => isOnItsWay(server, status));
   const ordered = isMoving ? "What was ordered before is being carried out." : "The sizes that were ordered are kept.";
-  const held = status.sets_sizes ? ordered : "No size is set.";
+  const held = status.sets_sizes ? ordered : "Nothing is set.";
   return ["Mode recommend: no plans are carried out", `Plans are made, checked and shown. ${held}${who}`];
 }
 
