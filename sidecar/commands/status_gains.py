@@ -12,7 +12,7 @@ from sidecar.commands.status_facts import is_to_change
 from solver_lambda.documents.words import time_words
 
 # Curve and measurement are never quite the same.
-_SAME_RATIO = 0.02
+_SAME_RATIO = 0.05
 _VERDICTS = {
     "kept": "better",
     "too_early": "too early to tell",
