@@ -93,18 +93,9 @@ def in_the_last_day(
         elif _is_apply(entry):
             continue  # the plan stands by itself
         elif before is not None and after is not None and before != after:
-            why = _why_words(entry, name)
-            found += [f"{at}: {format_size(before)} -> {format_size(after)}, {why}"] * bool(why)
+            plan = f"plan {entry['cycle']}" if entry["kind"] == "plan" else ""
+            why = plan or str(entry["words"]).partition(":")[0]
+            found.append(f"{at}: {format_size(before)} -> {format_size(after)}, by {why}")
     more = [f"{len(found) - _MOST_OF_A_DAY} more before that"] * (len(found) > _MOST_OF_A_DAY)
     told = "; ".join([*more, *found[-_MOST_OF_A_DAY:]])
     return [f"In the last day: {told}."] if len(found) > 1 else []
-
-
-def _why_words(entry: Mapping[str, Any], name: str) -> str:
-    """What changed a server's size; empty where an entry of its own tells that."""
-    if entry["kind"] == "plan":
-        return f"by plan {entry['cycle']}"
-    why = str(entry["words"]).partition(":")[0]
-    if why == f"room beside {name}":
-        return ""  # somebody set it by hand
-    return f"to make {why}" if why.startswith(("room beside", "room for")) else f"as {why}"

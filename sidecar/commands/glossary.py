@@ -26,7 +26,7 @@ WORDS = {
     "hit ratio": "the share of the reads that found their key in the cache",
     "maxmemory": "the setting of Redis that says how much memory keys may take before it evicts",
     "observation": "what the sidecar knows of all servers at one time, from which a plan is made",
-    "pause": "nothing is set, whatever happens, until its end or `spreds resume`",
+    "pause": "no size is set, whatever happens, until its end or `spreds resume`",
     "outcome": "of a plan: what was measured after it, against what the sizes before would have "
     "brought and what it predicted",
     "plan": "a size for each server, with a reason for each, that answers one observation; its "

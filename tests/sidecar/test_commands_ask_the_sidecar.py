@@ -828,7 +828,7 @@ def test_explain_tells_what_happened_to_a_server_in_the_last_day() -> None:
     old = {**entries[0], "at_seconds": 1e6 - 90_000}
     (told,) = in_the_last_day("thumbs", [old, *entries, shown, *both], 1e6 + 10)
     assert "16 MiB -> 3.3 MiB, by plan 7; " in told
-    assert "2.6 MiB -> 3.2 MiB, to make room for what thumbs cannot evict; " in told
+    assert "2.6 MiB -> 3.2 MiB, by room for what thumbs cannot evict; " in told
     assert told.endswith(": thumbs restarted.")
     assert told.count(";") == 3
     assert in_the_last_day("thumbs", entries[:1], 1e6 + 10) == []

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.change_words import in_the_last_day
 from sidecar.commands.history import _folded
 from sidecar.commands.history_words import concerning, in_short
 from sidecar.control.server_events import set_again
@@ -105,12 +104,3 @@ def test_a_restart_says_which_size_is_set_again() -> None:
     assert set_again("a", "a was restarted", state) == "; 5 MiB is set again"
     state.control = ControlState()
     assert set_again("a", "a was restarted", state) == ""
-
-
-def test_who_was_set_by_hand_made_no_room_for_itself() -> None:
-    hand = {"at_seconds": 1.5, "kind": "hand", "server": "a", "words": "somebody set a by hand"}
-    (told,) = in_the_last_day("a", [MOVES, hand, ROOM], 3.0)
-    assert "by plan 7; " in told
-    assert "room" not in told
-    (told,) = in_the_last_day("b", [MOVES, hand, ROOM], 3.0)
-    assert told.endswith("1 MiB -> 2 MiB, to make room beside a.")
