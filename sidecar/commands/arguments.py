@@ -39,3 +39,8 @@ def typed(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_verbose(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """``--verbose``."""
+    parser.add_argument("--verbose", action="store_true", help=help_text)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import argparse
 import json
 import tomllib
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sidecar.commands.arguments import add_command
+from sidecar.commands.arguments import add_command, add_verbose
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import is_running, status_of, with_known_listeners
 from sidecar.config.effective_file import effective_lines
-from sidecar.config.links import links
+from sidecar.config.links import OWN, links
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
 from sidecar.preflight.finding import Finding
@@ -26,6 +27,7 @@ _MARKS = {"ok": "ok      ", "advice": "ADVICE  ", "problem": "PROBLEM "}
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
     parser = add_command(commands, "check", "check a configuration and print what it means")
+    add_verbose(parser, "with --connect, also what is ok and needs no word")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--connect",
@@ -48,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     """Print what is asked for; 1 if something keeps SPREDS from working. Raises DocumentError."""
     config = load_config(options.config)
     if options.connect:
-        return _connect(config, options.json)
+        return _connect(config, options)
     if options.acl:
         _print_acl(config, options.json)
     elif options.iam:
@@ -58,18 +60,35 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _connect(config: SidecarConfig, as_json: bool) -> int:
+def _connect(config: SidecarConfig, options: argparse.Namespace) -> int:
     from sidecar.preflight.preflight import preflight
 
     findings = [*preflight(with_known_listeners(config)), *_seen_by_the_sidecar(config)]
-    if as_json:
+    if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
-        for finding in findings:
+        names = {server.name for server in config.servers}
+        for finding in findings if options.verbose else _in_short(findings, names):
             print_wrapped(f"{_MARKS[finding.level]}{finding.where}: {finding.what}", " " * 8)
             if finding.remedy:
                 print_wrapped(f"        -> {finding.remedy}", " " * 11)
     return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def _in_short(findings: Sequence[Finding], names: Container[str]) -> list[Finding]:
+    """What asks for something, servers and budget, and how many links and others are ok."""
+    is_shown = [one.level != "ok" or one.where in names for one in findings]
+    budget = [place for place, one in enumerate(findings) if one.where == "memory.budget"]
+    if budget and not any(is_shown[place] for place in budget):
+        is_shown[budget[0]] = True
+    found = [one for one, shown in zip(findings, is_shown, strict=True) if shown]
+    rest = [one for one, shown in zip(findings, is_shown, strict=True) if not shown]
+    own = [one for one in rest if one.where.startswith("link ") and one.what.startswith(OWN)]
+    if own:
+        found.append(Finding("ok", "links", f"{len(own)} are on {OWN}"))
+    if more := len(rest) - len(own):
+        found.append(Finding("ok", "others", f"{more} more are ok, --verbose lists them"))
+    return found
 
 
 def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
@@ -79,9 +98,13 @@ def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
     if not is_running(config):
         return []
     try:
-        problems = status_of(config)["problems"]
+        told = status_of(config)
     except SidecarSilentError as error:
         return [Finding("advice", where, str(error), "ask as its user, or look at its log")]
+    problems = told["problems"]
+    if told["node"] != config.node:
+        words = f"it is of node {told['node']}, and this file is of node {config.node}"
+        return [Finding("problem", where, words, "give each node a state_file of its own")]
     if not problems:
         return [Finding("ok", where, "it tells of no problem")]
     remedy = "what else is found here may be the cause; 'spreds status' tells when it is over"

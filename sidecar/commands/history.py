@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.arguments import add_command
+from sidecar.commands.arguments import add_command, add_verbose
+from sidecar.commands.history_words import concerning, in_short
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import FEW, client_despite, history_of
 from sidecar.config.node import load_config
@@ -51,6 +52,7 @@ def add_parser(commands: Any) -> None:
         type=_seconds,
         help="only the entries of the last 24h, say",
     )
+    add_verbose(parser, "each entry as it was written, with all sizes")
     parser.set_defaults(execute=execute)
 
 
@@ -90,13 +92,15 @@ def execute(options: argparse.Namespace) -> int:
 
 def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
     if options.server is not None:
-        entries = [entry for entry in entries if _concerns(entry, options.server)]
+        entries = list(concerning(entries, options.server))
     if options.since is not None:
         first = time.time() - options.since
         entries = [entry for entry in entries if entry["at_seconds"] >= first]
     if options.json:
         print(json.dumps(entries[-options.limit :], indent=1))
         return 0
+    if not options.verbose:
+        entries = in_short(entries, options.server)
     told = list(_folded(entries, options.server))[-options.limit :]
     for line, more in told:
         print_wrapped(line, indent="  ")
@@ -105,19 +109,6 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
     if not told:
         print(f"nothing has happened {'yet' if options.since is None else 'since then'}")
     return 0
-
-
-def _concerns(entry: dict[str, Any], name: str) -> bool:
-    before = (entry.get("sizes_before_bytes") or {}).get(name)
-    after = (entry.get("sizes_bytes") or {}).get(name)
-    if entry.get("sizes_bytes"):
-        return before != after
-    # An outcome or an order is of the whole node; what names another server is not of this one.
-    if entry["kind"] == "plan":
-        return False
-    ordered = entry.get("order")
-    of = ordered.get("server") if isinstance(ordered, dict) else entry.get("server")
-    return (of or entry.get("at_fault")) in (None, name)
 
 
 def _folded(
@@ -157,8 +148,8 @@ def _words(entry: dict[str, Any]) -> str:
         times = f" ({entry['times']} times, the last at {time_of_day(entry['last_at_seconds'])})"
     kind = _KINDS.get(entry["kind"], entry["kind"])
     said = str(entry.get("words", "")).replace("apply_from_now_on", "apply --from-now-on", 1)
-    words = f"{kind}{by}: {said}{times}"
-    return f"{time_of_day(entry['at_seconds'])}  {words}"
+    what = "" if not by and said.startswith(f"{kind} ") else f"{kind}{by}: "
+    return f"{time_of_day(entry['at_seconds'])}  {what}{said}{times}"
 
 
 def _details(entry: dict[str, Any], server: str | None = None) -> Iterator[str]:

@@ -6,11 +6,6 @@ from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
 
-_MODES = {
-    "recommend": "plans are made, checked and shown; no maxmemory is set",
-    "apply": "plans are carried out",
-}
-
 
 def state_words(told: dict[str, Any]) -> list[str]:
     """A pause first, as nothing else counts in it; the mode; and what plans wait for."""
@@ -19,13 +14,12 @@ def state_words(told: dict[str, Any]) -> list[str]:
 
 def mode_words(told: dict[str, Any]) -> str:
     """The mode and who set it."""
-    words = f"mode {told['mode']}: {_MODES.get(told['mode'], 'unknown')}"
-    if told["mode"] == "recommend" and told["sets_sizes"]:
-        words = (
-            "mode recommend: the sizes that were ordered are kept, and no other plan is carried out"
-        )
+    words = "plans are carried out"
+    if told["mode"] == "recommend":
+        kept = "the sizes that were ordered are kept" if told["sets_sizes"] else "nothing is set"
+        words = f"no plans are carried out; {kept}"
     order = told["mode_by"]
-    return f"{words} ({_by(order) if order else 'as configured'})"
+    return f"mode {told['mode']}: {words} ({_by(order) if order else 'as configured'})"
 
 
 def pause_words(told: dict[str, Any]) -> str:
@@ -35,7 +29,7 @@ def pause_words(told: dict[str, Any]) -> str:
         return ""
     until = pause["until_seconds"]
     end = "until `spreds resume`" if until is None else f"until {time_of_day(until)}"
-    return f"paused {end}, nothing is set ({_by(pause)})"
+    return f"paused {end}: nothing is set ({_by(pause)})"
 
 
 def wait_words(told: dict[str, Any]) -> str:

@@ -7,8 +7,9 @@ import argparse
 import json
 from typing import Any
 
-from sidecar.commands.arguments import add_command
+from sidecar.commands.arguments import add_command, add_verbose
 from sidecar.commands.running import client_despite, status_of, with_known_listeners
+from sidecar.commands.status_short import print_short
 from sidecar.commands.status_words import print_status
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
@@ -31,6 +32,7 @@ def add_parser(commands: Any) -> None:
     parser = add_command(
         commands, "status", "print what each server has and does now, and what the sidecar does"
     )
+    add_verbose(parser, "also loops, samples, resident memory, and what each server's size is for")
     parser.set_defaults(execute=execute)
 
 
@@ -45,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     try:
         config = load_config(options.config)
     except DocumentError as error:
-        _print(_as_told(client_despite(options.config, error).status()), as_json=options.json)
+        _print(_as_told(client_despite(options.config, error).status()), options)
         return 1
     config = with_known_listeners(config)
     state = load_state(config.state_file) if config.state_file else SidecarState()
@@ -64,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
     # A share of the machine is known to the sidecar only.
     budget_bytes = told["budget"]["bytes"] if told else config.memory.budget_bytes
     status = _status(config.node, servers, budget_bytes, told, silent)
-    _print(status, as_json=options.json)
+    _print(status, options)
     within, up = status["within_budget"], _up(servers)
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
@@ -100,11 +102,13 @@ def _status(
     }
 
 
-def _print(status: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
+def _print(status: dict[str, Any], options: argparse.Namespace) -> None:
+    if options.json:
         print(json.dumps(status, indent=1))
-    else:
+    elif options.verbose:
         print_status(status)
+    else:
+        print_short(status)
 
 
 def _as_told(told: dict[str, Any]) -> dict[str, Any]:

@@ -23,3 +23,9 @@ def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str)
     if plan is None or plan["carried_out"] or not server.get("curve"):
         return None
     return server.get(f"recommended_{key}") if is_to_change(server) else None
+
+
+def planned_bytes(server: dict[str, Any], told: dict[str, Any]) -> int | None:
+    """The size that is wanted of a server, if it has another one and nobody holds it at that."""
+    planned = told.get("target_bytes", server.get("planned_bytes"))
+    return None if told.get("held") or planned == server.get("maxmemory_bytes") else planned

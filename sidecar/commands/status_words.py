@@ -1,12 +1,13 @@
-"""``spreds status`` for people."""
+"""``spreds status --verbose``, and the words that it shares with the short one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import next_observation_time, plan_in_short
+from sidecar.commands.plan_words import next_observation_time, on_their_way, plan_in_short
 from sidecar.commands.printing import (
     about,
     age_words,
@@ -16,12 +17,14 @@ from sidecar.commands.printing import (
     size_or,
 )
 from sidecar.commands.state_words import state_words
-from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
+from sidecar.commands.status_facts import is_on_its_way, planned_bytes, with_the_plan
+from sidecar.commands.status_gains import gains, is_told_beside
+from sidecar.commands.status_total import print_total
 from sidecar.servers.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words, time_words, without_backend
+from solver_lambda.documents.words import reason_words, without_backend
 
 # Of two tables, for one would be too wide for a terminal.
 _OF_MEMORY = (
@@ -42,19 +45,19 @@ _OF_READS = (
     "hits since start",
     "reads/s",
 )
+# Of a gain, what stands in a line of its own.
+_FROM_TO = re.compile(r" from [\d.]+ ms to [\d.]+ ms,")
 # So many misses are filled where all is as it should be.
 _FILLED_RATIO = 0.9
-# What a process takes for itself cannot be told from fragmentation.
-_PURPOSES = {"fragmentation": "programs and fragmentation"}
 
 
 def print_status(status: dict[str, Any]) -> None:
-    """As ``spreds status --json`` has it."""
+    """All of it, as ``spreds status --json`` has it."""
     told = status["sidecar"]
     if told is None:
         print_wrapped(status["silent"])
     else:
-        _print_sidecar(told)
+        _print_sidecar(status, told)
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
@@ -68,79 +71,78 @@ def print_status(status: dict[str, Any]) -> None:
     for server in servers:
         for line in _notes(server, by_name.get(server["name"], {}), told):
             print_wrapped(f"{server['name']}: {line}", indent="  ")
-    print_wrapped(_total(status, told), indent="  ")
-    if told and told["pause"] and status["total_maxmemory_bytes"] > status["budget_bytes"]:
-        print_wrapped(
-            "that is too much, and nothing is set while SPREDS pauses: `spreds resume FILE` ends "
-            "that, or lower a maxmemory yourself",
-            indent="  ",
-        )
+    print_total(status, is_verbose=True)
 
 
-def _print_sidecar(told: dict[str, Any]) -> None:
-    now = told["now_seconds"]
+def _print_sidecar(status: dict[str, Any], told: dict[str, Any]) -> None:
+    for words in other_node_words(status, told):
+        print_wrapped(words)
     first, *more = state_words(told)
     print_wrapped(f"node {told['node']}: {first}")
     for words in more:
         print_wrapped(words)
-    print(
-        f"sidecar {told['spreds_version']}, process {told['pid']}, up for "
-        f"{about(now - told['started_at_seconds'])}; {_lag(told)}"
-    )
-    samples = told["samples"]
-    print_wrapped(
-        f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
-        f"{samples['wanted']:,} for the next observation, which comes by "
-        f"{next_observation_time(told)} in any case; {samples['lost_batches']:,} batches lost",
-        indent="  ",
-    )
-    print_wrapped(f"last plan: {plan_in_short(told)}", indent="  ")
-    for words in _gains(told):
+    print(lag_words(told))
+    print_wrapped(samples_words(told), indent="  ")
+    print_wrapped(f"last plan: {last_plan_words(told, is_verbose=True)}", indent="  ")
+    for words in gains(told, is_verbose=True):
         print_wrapped(words, indent="  ")
     for problem in told["problems"]:
         print_wrapped(f"problem: {problem}", indent="  ")
 
 
-def _gains(told: dict[str, Any]) -> Iterator[str]:
-    """What came of plans, and what would come of those that are only recommended."""
-    gain = told.get("installed_gain")
-    if measured := told.get("measured_access_time_seconds"):
-        before = gain and gain.get("measured_before_seconds")
-        was = f"; before SPREDS kept sizes it was {time_words(before)}" if before else ""
-        if others := ", ".join(told.get("unmeasured") or ()):
-            was = f", without {others} (not read in it, or the latency is not known){was}"
-        yield f"mean access time, measured in the last window: {time_words(measured)}{was}"
-    if told["last_check"]:
-        yield f"last outcome: {told['last_check']['words']}"
-    if gain and gain["ratio"] is not None:
+def other_node_words(status: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
+    """A warning where the sidecar that answers is another node's."""
+    if told["node"] != status["node"]:
         yield (
-            "against the sizes that SPREDS found, the mean access time has been "
-            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves: "
-            "what moves, restarts and refused writes cost is not in it"
-        )
-    would = told["recommended_gain"]
-    # Once sizes are set, plans count from those that are wanted, and this would not.
-    may_say = any(map(is_to_change, told["servers"])) and not told["sets_sizes"]
-    if would and would["ratio"] is not None and may_say:
-        yield (
-            f"had the recommended sizes been in force for the last "
-            f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would "
-            f"have been {_shorter(would['ratio'])}, against those in force and without moving"
+            f"this file is of node {status['node']}, and the sidecar that answers is of node "
+            f"{told['node']}: both files name the same state_file"
         )
 
 
-def _shorter(ratio: float) -> str:
-    """By what share of itself a time is less."""
-    text = f"{100 * abs(ratio):.2f} %"
-    return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
+def samples_words(told: dict[str, Any]) -> str:
+    """How many samples came, and when the next observation does."""
+    samples = told["samples"]
+    return (
+        f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
+        f"{samples['wanted']:,} for the next observation, which comes by "
+        f"{next_observation_time(told)} in any case; {samples['lost_batches']:,} batches lost"
+    )
 
 
-def _lag(told: dict[str, Any]) -> str:
-    now = told["now_seconds"]
+def last_plan_words(told: dict[str, Any], *, is_verbose: bool) -> str:
+    """The last plan; after a restart also that the one from before goes on."""
+    plan = told["last_plan"]
+    if plan is not None:
+        if not is_verbose:  # how far curves are known is long, and ``spreds plan`` has it
+            reason = plan["reason"]
+            if is_told_beside(told):
+                reason = _FROM_TO.sub("", reason)
+            plan = {**plan, "known_words": None, "reason": reason}
+        return plan_in_short({**told, "last_plan": plan})
+    if not told["sets_sizes"] or told["pause"]:
+        return plan_in_short(told)
+    under_way = ", ".join(on_their_way(told))
+    goes_on = "the sizes from before are kept"
+    if under_way:
+        goes_on = f"the one from before is still being carried out ({under_way} on the way)"
+    due = next_observation_time(told)
+    return f"none since the sidecar started; {goes_on}; the next observation is due by {due}"
+
+
+def lag_words(told: dict[str, Any], least_seconds: float = 0.0) -> str:
+    """The process and how long ago its loops turned; empty if none is later than that."""
+    now, up_seconds = told["now_seconds"], told["now_seconds"] - told["started_at_seconds"]
     turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
-    return ", ".join(
+    ages = [up_seconds if at is None else now - at for at in turns.values()]
+    if max(ages) < least_seconds:
+        return ""
+    lag = ", ".join(
         f"{name} has not turned yet" if at is None else f"{name} turned {age_words(now - at)}"
         for name, at in turns.items()
+    )
+    return (
+        f"sidecar {told['spreds_version']}, process {told['pid']}, up for {about(up_seconds)}; "
+        f"{lag}"
     )
 
 
@@ -148,12 +150,12 @@ def _memory_row(server: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]
     if server["error"] is not None:
         return (server["name"], server["error_kind"], *[""] * (len(_OF_MEMORY) - 2))
     size = server["maxmemory_bytes"]
-    planned = None if told.get("held") else told.get("target_bytes", server["planned_bytes"])
+    planned = planned_bytes(server, told)
     recommended = told.get("recommended_bytes")
     return (
         server["name"],
         format_size(size) if size else "unlimited",
-        size_or(planned if planned != size else None),
+        size_or(planned),
         size_or(recommended if recommended not in (size, planned) else None),
         format_size(server["used_memory_bytes"]),
         format_size(server["rss_bytes"]),
@@ -170,7 +172,7 @@ def _reads_row(
     reads = told.get("reads_per_second")
     return (
         server["name"],
-        ratio_or(told.get("hit_ratio")),
+        "" if reads == 0 else ratio_or(told.get("hit_ratio")),
         _expected(told, status),
         ratio_or(with_the_plan(told, status["last_plan"] if status else None, "hit_ratio")),
         ratio_or(server["lifetime_hit_ratio"], "-"),
@@ -196,27 +198,20 @@ def _notes(
     planned, has = server["planned_bytes"], server["maxmemory_bytes"]
     if has and planned not in (None, has) and not held:
         notes.append(f"planned {format_size(planned)}, {_way_words(has, planned, told, status)}")
-    kept = told.get("keep_reason") or server["keep_reason"]
-    if kept and not held:
-        notes.append(f"cannot be given another size now, because {reason_words(kept)}")
+    notes += kept_words(server, told, status)
     if held:
         notes.append(
             f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
             f"{time_of_day(held['at_seconds'])}: `spreds resume FILE {server['name']}` ends that"
         )
-    never_gives = (kept or "").startswith("no_eviction")
-    waits = told.get("up") and told["backend_latency_seconds"] is None and not never_gives
-    if waits and server["configured_latency_seconds"] is None:
-        notes.append(
-            "backend: its latency is neither configured nor measured yet, so it gives no memory: "
-            "set backend_latency"
-        )
-    elif (said := server["backend_latency"]) and not waits and _is_worth_telling(said):
+    waits = waits_words(server, told)
+    if waits:
+        notes.append(waits)
+    elif (said := server["backend_latency"]) and _is_worth_telling(said):
         notes.append(f"backend: {ObservedLatency(**said).words()}")
     if told.get("settings_by"):
         notes.append(settings_words(told))
-    if told.get("settings_refused"):
-        notes.append(f"what its team set is not in force: {told['settings_refused']}")
+    notes += refused_words(told)
     if told.get("last_change"):
         change = told["last_change"]
         words = without_backend(reason_words(change["words"]))
@@ -224,17 +219,55 @@ def _notes(
     return notes
 
 
+def kept_words(
+    server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
+) -> list[str]:
+    """Why no plan gives a server another size, and that one from before goes on."""
+    kept = told.get("keep_reason") or server["keep_reason"]
+    if not kept or told.get("held"):
+        return []
+    why = reason_words(kept) + (" (at the last observation)" if "%" in kept else "")
+    if status is None or not told or not is_on_its_way(told, status):
+        return [f"cannot be given another size now, because {why}"]
+    change = told["last_change"]
+    since = f"the one from {time_of_day(change['at_seconds'])}" if change else "the one before"
+    return [f"no new plan changes its size yet, because {why}; {since} goes on"]
+
+
+def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
+    """What a server without a known latency needs; empty if it waits for none."""
+    kept = told.get("keep_reason") or server["keep_reason"] or ""
+    is_known = told.get("backend_latency_seconds") or server["configured_latency_seconds"]
+    if not told.get("up") or is_known is not None or kept.startswith("no_eviction"):
+        return ""
+    return (
+        "backend: its latency is neither configured nor measured yet, so it gives no memory: set "
+        "backend_latency"
+    )
+
+
+def refused_words(told: dict[str, Any]) -> list[str]:
+    """What a team set in vain."""
+    refused = told.get("settings_refused")
+    return [f"what its team set is not in force: {refused}"] if refused else []
+
+
+def is_unfilled(latency: dict[str, Any]) -> bool:
+    """Whether more misses than usual are never filled."""
+    return latency["fill_ratio"] is not None and latency["fill_ratio"] < _FILLED_RATIO
+
+
 def _is_worth_telling(latency: dict[str, Any]) -> bool:
     """Whether it is not simply as configured."""
-    fill_ratio = latency["fill_ratio"]
-    is_unfilled = fill_ratio is not None and fill_ratio < _FILLED_RATIO
-    return bool(is_unfilled or latency["backend_latency_source"] != "configured")
+    return is_unfilled(latency) or latency["backend_latency_source"] != "configured"
 
 
 def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, Any] | None) -> str:
     """What a server that has another size than the planned one waits for."""
     words = f"has {format_size(has)}"
-    if status is None or is_on_its_way(told, status):
+    if status is None:
+        return f"{words}: nothing is set while no sidecar runs"
+    if is_on_its_way(told, status):
         return f"{words}: {handed_over(has, planned)}"
     return f"{words}: nothing is set while SPREDS {'pauses' if status['pause'] else 'only watches'}"
 
@@ -249,42 +282,5 @@ def settings_words(told: dict[str, Any]) -> str:
     )
     return (
         f"{', '.join(written) or 'nothing'}: by its team (signed {told['settings_by']}, version "
-        f"{told['settings_version']})"
+        f"{told['settings_version']}; as of the last observation)"
     )
-
-
-def _total(status: dict[str, Any], told: dict[str, Any] | None) -> str:
-    text = (
-        f"total {format_size(status['total_maxmemory_bytes'])} of "
-        f"{format_size(status['budget_bytes'])}"
-    )
-    away = [server["name"] for server in status["servers"] if server["error"] is not None]
-    if away:
-        text += f" without {', '.join(away)}"
-    if told is None:
-        return text
-    kept = [
-        size
-        for one in told["servers"]
-        if one["name"] in away and (size := one.get("counted_bytes") or one["target_bytes"])
-    ]
-    if kept:
-        text += f", for which {format_size(sum(kept))} are kept"
-    budget = told["budget"]
-    text += f" (memory.budget {budget['configured']}"
-    if budget["source"] == "rss":
-        text += f", which resident memory lowered to {format_size(budget['bytes'])}"
-    text += f"); used {size_or(budget['used_bytes'], '?')}"
-    text += f", resident {size_or(budget['rss_bytes'], '?')}"
-    if budget["rss_budget_bytes"] is not None:
-        text += f" of {format_size(budget['rss_budget_bytes'])}"
-    kept_free = [
-        f"{_PURPOSES.get(purpose, purpose)} {format_size(size)}"
-        for purpose, size in (budget["headroom_bytes"] or {}).items()
-        if size
-    ]
-    if not kept_free:
-        return text
-    if budget["rss_budget_bytes"] is None:
-        return f"{text}; on top of maxmemory come, and are not held: {', '.join(kept_free)}"
-    return f"{text}; of resident memory are set aside for {', '.join(kept_free)}"

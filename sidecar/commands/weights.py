@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ _MEANINGS = {
     "latency_bound_seconds": "the mean access time wanted at most",
     "miss_bound_per_second": "the misses a second that its backend takes at most",
 }
+_DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
 _PARSERS: Mapping[str, Callable[[str], float]] = {
     "number": _parse_number,
     "duration": parse_duration,
@@ -132,6 +133,7 @@ def execute(options: argparse.Namespace) -> int:
         _mark(place, options.server)
     if options.verb == "unset" and (not changes or text is None):
         _show(None, place, options)
+        _say_from_when(options, had_effect=text is not None)
         return 0 if text is not None else 1
     # A damaged old document must be removed on purpose: ``unset`` without names.
     old = TeamSettings.loads(text, key).values if text is not None else {}
@@ -144,9 +146,13 @@ def execute(options: argparse.Namespace) -> int:
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
     _show(settings.dumps(), place, options)
-    if not options.json:
-        print("these count from the sidecar's next plan on")
+    _say_from_when(options, had_effect=True)
     return 0
+
+
+def _say_from_when(options: argparse.Namespace, *, had_effect: bool) -> None:
+    if had_effect and not options.json:
+        print("that counts from the sidecar's next plan on")
 
 
 def _print_report(sentences: list[str], options: argparse.Namespace) -> None:
@@ -172,7 +178,7 @@ def _show(text: bytes | None, place: _Place, options: argparse.Namespace) -> Non
     if options.json:
         print("{}" if text is None else _read(text, place, options).dumps().decode())
     elif text is None:
-        print(f"{options.server} has no settings of its team: the operator's values hold")
+        print(f"{options.server} has no settings of its team: the operator's or the defaults hold")
     else:
         settings = _read(text, place, options)
         for line in _words(settings, place.server):
@@ -184,16 +190,19 @@ def _read(text: bytes, place: _Place, options: argparse.Namespace) -> TeamSettin
 
 
 def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]:
-    """Each setting as it is typed, and whose it is; the operator's where his file is at hand."""
+    """Each setting as it is typed, and whose it is; the operator's or the default where the node's
+    file is at hand."""
     yield f"set by {settings.set_by} at {settings.set_at}"
     for setting in SERVER_SETTINGS:
         operators = None if server is None else _operators_value(server, setting)
         value = settings.values.get(setting.name, operators)
         if value is None:
             continue
-        its = "its team's" if setting.name in settings.values else "the operator's"
-        if its == "its team's" and operators is not None:
-            its += f", where the operator has {setting.in_words(operators)}"
+        is_default = operators == _DEFAULTS.get(setting.name)
+        its = "the default" if is_default else "the operator's"
+        if setting.name in settings.values:
+            has = "" if operators is None else f", where {its} is {setting.in_words(operators)}"
+            its = f"its team's{has}"
         yield f"  {setting.option}: {setting.in_words(value)} ({its})"
 
 

@@ -13,8 +13,10 @@ from sidecar.config.controller_config import CloudConfig, ControllerConfig, Serv
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.config.operators import OperatorsConfig
 
-_HERE = "this machine only, by its loopback address"
-_SOCKET = "this machine only, by a Unix socket"
+# How links are told that leave the machine by no network.
+OWN = "this machine only"
+_HERE = f"{OWN}, by its loopback address"
+_SOCKET = f"{OWN}, by a Unix socket"
 
 
 @dataclass(frozen=True)

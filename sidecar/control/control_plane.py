@@ -19,6 +19,7 @@ from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.series import Series
+from sidecar.control.server_events import set_again
 from sidecar.control.server_watches import ServerWatches
 from sidecar.control.yardstick import Yardstick
 from sidecar.curves.read_counts import ReadCounts
@@ -169,6 +170,7 @@ class ControlPlane:
             readings = self._actuator.readings
             errors = self._actuator.errors()
             for name, words in self.watches.look(now_seconds, readings, errors):
+                words += set_again(name, words, self._store.now)
                 self.history.add("server", words, server=name)
             for name in self.watches.refusals.lasting(now_seconds):
                 self.verification.refused_writes(name)

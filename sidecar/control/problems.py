@@ -9,6 +9,7 @@ from typing import Any
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import BELIEVED_RATIO, SILENT_SECONDS
 from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.servers.server_errors import outage_words
 from sidecar.servers.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
@@ -194,7 +195,7 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
 
 
 def _unread(server: Mapping[str, Any], counted_bytes: int | None) -> str:
-    words = f"{server['name']} cannot be read: {server['error'].rstrip('.')}"
+    words = f"{server['name']} {outage_words(server['error'])}"
     if counted_bytes is None:
         return words
     return f"{words}; it counts with {format_size(counted_bytes)} in the budget, whatever it has"

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sidecar.base.time_of_day import time_of_day
+from sidecar.servers.server_errors import outage_words
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.documents.units import format_duration
+from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.units import format_duration, format_size
 
 # A shorter outage is not told.
 OUTAGE_SECONDS = 10.0
 # So many events of one server are told at once, and then one in so long: the next one tells what is
 # left of those in between.
 MOST_AT_ONCE, SECONDS_EACH = 4, 60.0
+_RESTARTED = "was restarted"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def _gone(
     if told.gone_at_seconds is not None or now_seconds - gone_at_seconds < OUTAGE_SECONDS:
         return told, ""
     since = time_of_day(gone_at_seconds)
-    return replace(told, gone_at_seconds=gone_at_seconds), f"does not answer since {since}: {error}"
+    why = outage_words(error).partition(": ")[2]
+    return replace(told, gone_at_seconds=gone_at_seconds), f"does not answer since {since}: {why}"
 
 
 def _here(told: _Known, reading: ServerReading, now_seconds: float) -> tuple[_Known, str]:
@@ -85,8 +89,17 @@ def _here(told: _Known, reading: ServerReading, now_seconds: float) -> tuple[_Kn
     if away:
         parts.append(f"answers again, and did not {away}")
     if told.run_id not in ("", reading.run_id):
-        parts.append("was restarted")
+        parts.append(_RESTARTED)
     if told.role not in (None, reading.role):
         role = "a replica" if reading.role == "slave" else "a primary"
         parts.append(f"is {role} from now on")
     return _Known(reading.run_id, reading.role, None, away), "; ".join(parts)
+
+
+def set_again(name: str, words: str, state: SidecarState) -> str:
+    """Of a server that was restarted, which size it gets, whatever its own file says."""
+    held = state.control.held.get(name)
+    size_bytes = held.bytes if held else state.targets_bytes.get(name)
+    if _RESTARTED not in words or not size_bytes or not state.control.sets_sizes:
+        return ""
+    return f"; {format_size(size_bytes)} is set again"

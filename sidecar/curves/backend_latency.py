@@ -74,13 +74,14 @@ class BackendLatency:
     def fill_ratio(self) -> float | None:
         """Share of the misses that were filled; ``None`` if none is decided yet."""
         found = self._found()
-        return found.fills / found.decided if found.decided else None
+        # Faded counts are summed in two orders.
+        return min(1.0, found.fills / found.decided) if found.decided else None
 
     @property
     def chance_ratio(self) -> float:
         """Share of the misses that a write followed which may have come by chance."""
         found = self._found()
-        return found.by_chance / found.decided if found.decided else 0.0
+        return min(1.0, found.by_chance / found.decided) if found.decided else 0.0
 
     @property
     def mean_seconds(self) -> float | None:

@@ -109,7 +109,7 @@ def test_it_fits_each_screen_and_says_what_is_the_case(
     assert overflow_pixels(browser) <= 0
     (banner,) = _texts(browser, "#banner")
     for words in (
-        "Recommending only",
+        "Mode recommend: no plans are carried out",
         "8 GiB of 8 GiB (100 %)",
         "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
         "It was not carried out: the mode is recommend",

@@ -111,6 +111,16 @@ def test_fills_are_measured_beside_writes_by_chance(share_filled: float) -> None
     assert told.chance_ratio == pytest.approx(1 - share_filled, abs=0.05)
 
 
+@given(st.lists(st.floats(0, 1e6), min_size=27, max_size=27), st.floats(0.01, 1.0))
+def test_no_share_is_above_one_however_counts_have_faded(counts: list[float], fade: float) -> None:
+    """An observation with 1.0000000000000002 was refused, and no plan was made."""
+    told = BackendLatency()
+    told.fills.waits[0, 0] = counts
+    told.decay(fade)
+    assert told.fill_ratio is None or 0 <= told.fill_ratio <= 1
+    assert 0 <= told.chance_ratio <= 1
+
+
 def test_what_is_written_back_after_each_hit_has_a_backend() -> None:
     """A session that is read and written at once; a miss asks the backend first."""
     random, events = np.random.default_rng(4), []

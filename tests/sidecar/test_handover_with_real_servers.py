@@ -218,7 +218,7 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
         assert sidecar._store.now.first_bytes == {"donor": 13 * MB, "grower": 11 * MB}
         assert settled_sizes(servers) == {"donor": 12 * MB, "grower": 12 * MB}
         assert servers["donor"].client.dbsize() == keys
-        assert main(["status", str(path)]) == 0
+        assert main(["status", "--verbose", str(path)]) == 0
         printed = capsys.readouterr().out
         assert "donor: planned 8 MiB, has 12 MiB: gives as others fill" in printed
         assert "grower: planned 16 MiB, has 12 MiB: gets the rest as it fills" in printed

@@ -74,7 +74,7 @@ def test_installed_on_monday_trusted_by_friday(
     with Load(list(servers.values())), sidecar_process(path):
         # Monday: it watches, and says what it would do.
         operator.sees(can_be_applied)
-        assert "mode recommend: plans are made, checked and shown" in operator.types("status")
+        assert "mode recommend: no plans are carried out" in operator.types("status")
         assert "not carried out (the mode is recommend" in operator.types("plan")
         assert settled_sizes(servers) == found
         assert "hungry has 12 MiB (maxmemory)" in operator.types("explain", "hungry")

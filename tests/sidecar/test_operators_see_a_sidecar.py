@@ -159,7 +159,7 @@ def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
         show_as(browser, 1280, "light")
         browser.get(f"http://127.0.0.1:{port}/")
         wait_for(lambda: len(browser.find_elements(By.TAG_NAME, "article")) == 2)
-        assert "Recommending only" in text("#banner")
+        assert "Mode recommend: no plans are carried out" in text("#banner")
         assert node.sizes_bytes() == before
         browser.find_element(By.CSS_SELECTOR, "#orders summary").click()
         browser.find_element(By.ID, "token").send_keys(TOKEN)

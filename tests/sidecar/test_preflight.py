@@ -315,8 +315,8 @@ def test_the_printed_user_is_enough_for_a_whole_run_and_nothing_is_refused(
     assert check(path, 0) == []
     with sidecar_process(path) as process:
         process.read_until("plan: cycle")
-        assert main(["check", str(path), "--connect"]) == 0
-        assert "is bound by the running sidecar" in capsys.readouterr().out
+        assert main(["check", str(path), "--connect", "--verbose"]) == 0
+        assert "is bound by the running sidecar" in " ".join(capsys.readouterr().out.split())
         assert process.end() == 0
     assert not [text for text in process.lines if "WARNING" in text and "state" not in text]
     assert [entry["object"] for entry in server.client.acl_log()] == []

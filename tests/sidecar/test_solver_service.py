@@ -91,7 +91,7 @@ def test_a_service_gives_memory_to_the_server_that_can_use_it(
     ]
     key = observation_key("n1", last.cycle)
     assert Observation.loads((documents / key).read_bytes(), key).node == "n1"
-    assert main(["check", str(path), "--connect"]) == 0
+    assert main(["check", str(path), "--connect", "--verbose"]) == 0
     assert f"controller.url: {service.url} answers" in capsys.readouterr().out
 
 

@@ -277,7 +277,7 @@ def test_the_command_sets_shows_and_unsets(
 ) -> None:
     where = ("sessions", "--config", path)
     assert _weights("show", *where) == 0
-    nothing = "sessions has no settings of its team: the operator's values hold\n"
+    nothing = "sessions has no settings of its team: the operator's or the defaults hold\n"
     assert capsys.readouterr().out == nothing
     assert _weights("show", *where, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {}
@@ -288,9 +288,9 @@ def test_the_command_sets_shows_and_unsets(
     first, *told = capsys.readouterr().out.splitlines()
     assert first.startswith("set by ")
     assert told == [
-        "  weight: 3 (its team's, where the operator has 1)",
-        "  backend_latency: 80ms (its team's, where the operator has 50ms)",
-        "  minimum: 8 MiB (its team's, where the operator has 2 MiB)",
+        "  weight: 3 (its team's, where the default is 1)",
+        "  backend_latency: 80ms (its team's, where the operator's is 50ms)",
+        "  minimum: 8 MiB (its team's, where the default is 2 MiB)",
     ]
     without = ("sessions", "--node", "n1", "--folder", path.parent / "documents")
     assert _weights("show", *without) == 0
@@ -307,6 +307,8 @@ def test_the_command_sets_shows_and_unsets(
     assert reader.read()["sessions"].values == {"weight": 3, "backend_latency_seconds": 0.08}
     capsys.readouterr()
     assert _weights("unset", *where) == 0
+    assert capsys.readouterr().out == f"{nothing}that counts from the sidecar's next plan on\n"
+    assert _weights("unset", *where) == 1
     assert capsys.readouterr().out == nothing
     assert reader.read() == {}
 

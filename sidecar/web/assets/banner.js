@@ -9,16 +9,16 @@ function modeWords(status) {
   const who = by ? ended(` Ordered ${when(by.at_seconds, status.now_seconds)} by ${by.by}${because(by.why)}`) : "";
   if (pause) {
     const until = pause.until_seconds ? `until ${moment(pause.until_seconds, true)}` : "until somebody resumes it";
-    return ["Paused: no size is set", ended(`Paused ${when(pause.at_seconds, status.now_seconds)} by ${pause.by}, ${until}${because(pause.why)}`)];
+    return ["Paused: nothing is set", ended(`Paused ${when(pause.at_seconds, status.now_seconds)} by ${pause.by}, ${until}${because(pause.why)}`)];
   }
   if (wait) {
     return ["Waiting: a plan did not keep its promise", `No plan is carried out until ${moment(wait.until_seconds, true)}. ${sentence(wait.why)}`];
   }
-  if (mode === "apply") return ["Carrying out plans", `Each plan that passes all checks is carried out.${who}`];
+  if (mode === "apply") return ["Mode apply: plans are carried out", `Each plan that passes all checks is carried out.${who}`];
   const isMoving = status.servers.some((server) => isOnItsWay(server, status));
   const ordered = isMoving ? "What was ordered before is being carried out." : "The sizes that were ordered are kept.";
-  const held = status.sets_sizes ? ordered : "No size is changed.";
-  return ["Recommending only", `Plans are made, checked and shown, and not carried out. ${held}${who}`];
+  const held = status.sets_sizes ? ordered : "Nothing is set.";
+  return ["Mode recommend: no plans are carried out", `Plans are made, checked and shown. ${held}${who}`];
 }
 
 // Of whom too little is known yet, as `guessed` in sidecar/commands/plan_words.py has it.

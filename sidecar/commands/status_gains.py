@@ -1,0 +1,108 @@
+"""What plans bring, by the curves and as measured, for ``spreds status``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sidecar.base.time_of_day import time_of_day
+from sidecar.commands.plan_words import guessed
+from sidecar.commands.printing import about
+from sidecar.commands.status_facts import is_to_change
+from solver_lambda.documents.words import time_words
+
+# Curve and measurement are never quite the same.
+_SAME_RATIO = 0.05
+_VERDICTS = {
+    "kept": "better",
+    "too_early": "too early to tell",
+    "worse": "less than predicted",
+    "failed": "it did harm",
+}
+
+
+def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
+    """What came of plans, and what would come of those that are only recommended."""
+    if words := _access_time(told):
+        yield f"mean access time: {words}"
+    if check := told["last_check"]:
+        yield f"last outcome: {check['words'] if is_verbose else _outcome(check)}"
+    gain = told.get("installed_gain")
+    if gain and gain["ratio"] is not None:
+        without = ": what moves, restarts and refused writes cost is not in it"
+        yield (
+            "against the sizes that SPREDS found, the mean access time has been "
+            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves"
+            f"{without if is_verbose else ''}"
+        )
+    yield from _would_have_been(told, is_verbose)
+
+
+def is_told_beside(told: dict[str, Any]) -> bool:
+    """Whether the figures of the last plan stand beside the measured one."""
+    return len(_by_the_curves(told)) > 1
+
+
+def _access_time(told: dict[str, Any]) -> str:
+    """The plan's figures and the measured one, side by side."""
+    plan = told["last_plan"]
+    curves = _by_the_curves(told)
+    parts = [f"by the curves {' -> '.join(map(time_words, curves))}"] if curves else []
+    if measured := told.get("measured_access_time_seconds"):
+        words = f"measured now {time_words(measured)}"
+        if others := ", ".join(told.get("unmeasured") or ()):
+            words += f", without {others} (not read in it, or the latency is not known)"
+        elif curves and measured < (1 - _SAME_RATIO) * min(curves):
+            words += f" (the curves {'still ' * bool(plan['known_words'])}say too few hits)"
+        elif curves and measured > (1 + _SAME_RATIO) * max(curves):
+            words += " (more than the curves say)"
+        parts.append(words)
+        if before := (told.get("installed_gain") or {}).get("measured_before_seconds"):
+            parts.append(
+                f"before SPREDS kept sizes it was {time_words(before)}, at the weights and "
+                "latencies of now"
+            )
+    return "; ".join(parts)
+
+
+def _by_the_curves(told: dict[str, Any]) -> list[float]:
+    """Before and after the last plan; one figure if it moves nothing, none if it is a guess."""
+    plan = told["last_plan"]
+    if plan is None or plan["overtaken_by"] or guessed(told):
+        return []
+    both = plan["mean_access_time_before_seconds"], plan["mean_access_time_with_moving_seconds"]
+    return [time for time in both[: 1 if plan["decision"] == "keep" else 2] if time is not None]
+
+
+def _outcome(check: dict[str, Any]) -> str:
+    verdict = _VERDICTS.get(check["verdict"])
+    if verdict is None or check["observed_seconds"] is None or check["without_seconds"] is None:
+        return str(check["words"])
+    return (
+        f"plan {check['cycle']}, {verdict}: {time_words(check['observed_seconds'])} since, "
+        f"{time_words(check['without_seconds'])} with the sizes before"
+    )
+
+
+def _would_have_been(told: dict[str, Any], is_verbose: bool) -> Iterator[str]:
+    would, plan = told["recommended_gain"], told["last_plan"]
+    # Once sizes are set, plans count from those that are wanted, and this would not.
+    may_say = any(map(is_to_change, told["servers"])) and not told["sets_sizes"]
+    if not may_say or not plan or not would or would["ratio"] is None:
+        return
+    is_of_this_plan = would["since_seconds"] >= plan["taken_at_seconds"] - 1
+    words = _shorter(would["ratio"])
+    if words == "the same" and not is_verbose and not is_of_this_plan:
+        return  # of plans that are not shown
+    which = "the recommended sizes" if is_of_this_plan else "the sizes of each plan since its time"
+    yield (
+        f"had {which} been in force for the last "
+        f"{about(told['now_seconds'] - would['since_seconds'])}, the mean access time would have "
+        f"been {words}, against those in force and without moving"
+    )
+
+
+def _shorter(ratio: float) -> str:
+    """By what share of itself a time is less."""
+    text = f"{100 * abs(ratio):.2f} %"
+    return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
