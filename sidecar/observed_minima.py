@@ -36,11 +36,7 @@ def beside_needs(
     that does not answer, each other keeps what it has, up to half of an equal share: a need may
     come of any client, and so may a silence, and is no reason to empty them.
     ``configured_bytes``: the minima that people set."""
-    in_need = {
-        server.name
-        for server in servers
-        if server.minimum_bytes > max(server.maxmemory_bytes, configured_bytes[server.name])
-    }
+    in_need = _needed_more_bytes(servers, configured_bytes).keys()
     if not in_need and not is_beside_unread:
         return servers
     kept = {
@@ -53,6 +49,38 @@ def beside_needs(
         else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
         for server in servers
     )
+
+
+def with_needs_that_fit(
+    servers: tuple[ServerObservation, ...],
+    configured_bytes: Mapping[str, int],
+    budget_bytes: int,
+) -> tuple[ServerObservation, ...]:
+    """What some need beside what the others keep may be more than there is: then the needs get
+    less, each in proportion, and not the others. Where that is not enough the minima that people
+    set must do."""
+    excess_bytes = sum(server.minimum_bytes for server in servers) - budget_bytes
+    if excess_bytes <= 0:
+        return servers
+    more = _needed_more_bytes(servers, configured_bytes)
+    total = sum(more.values())
+    if total < excess_bytes:
+        return tuple(replace(one, minimum_bytes=configured_bytes[one.name]) for one in servers)
+    cut = {name: -(-size * excess_bytes // total) for name, size in more.items()}
+    return tuple(
+        replace(one, minimum_bytes=one.minimum_bytes - cut.get(one.name, 0)) for one in servers
+    )
+
+
+def _needed_more_bytes(
+    servers: tuple[ServerObservation, ...], configured_bytes: Mapping[str, int]
+) -> dict[str, int]:
+    """Of those that need more than is planned for them and than people want: how much more."""
+    more = {
+        one.name: one.minimum_bytes - max(one.maxmemory_bytes, configured_bytes[one.name])
+        for one in servers
+    }
+    return {name: size for name, size in more.items() if size > 0}
 
 
 def with_minima_that_fit(observation: Observation) -> Observation:

@@ -10,7 +10,12 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observed_minima import beside_needs, giving_unused, with_minima_that_fit
+from sidecar.observed_minima import (
+    beside_needs,
+    giving_unused,
+    with_minima_that_fit,
+    with_needs_that_fit,
+)
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.servers.reserved_memory import reserved_by_server
@@ -98,9 +103,7 @@ def observe(
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
-    if sum(server.minimum_bytes for server in servers) > budget_bytes:
-        # What they cannot evict does not fit together, so the minima that people set must do.
-        servers = tuple(replace(one, minimum_bytes=wanted[one.name]) for one in servers)
+    servers = with_needs_that_fit(servers, wanted, budget_bytes)
     windows = [item.estimate.window_seconds for item in seen if item.estimate]
     observation = Observation(
         node=config.node,

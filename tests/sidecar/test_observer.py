@@ -362,6 +362,28 @@ def test_a_need_is_no_reason_to_empty_the_others(lasting: int, minimum: int, oth
     assert _observe(seen, other).servers[1].minimum_bytes == others * MB
 
 
+def test_two_needs_that_do_not_fit_together_empty_nobody_either() -> None:
+    """By idle connections of a stranger to two servers a third one lost all but its minimum."""
+    config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))
+    seen = []
+    for place, (has, needs) in enumerate(((20, 40), (20, 28), (24, 1))):
+        one = dataclasses.replace(_seen(None), config=config.servers[place])
+        reading = dataclasses.replace(one.reading, maxmemory_bytes=has * MB)
+        held = {"unevictable_bytes": needs * MB, "lasting_bytes": needs * MB}
+        seen.append(dataclasses.replace(one, reading=reading, **held))
+    first, second, other = observe(config, 1, 0.0, seen, 0, 0, 64 * MB).servers
+    assert other.minimum_bytes == 64 * MB // 6  # half of an equal share
+    least = [one.minimum_bytes for one in (first, second, other)]
+    assert 64 * MB - 2 <= sum(least) <= 64 * MB
+    # Each need gets a part of what it lacks.
+    assert min(first.minimum_bytes, second.minimum_bytes) > 20 * MB
+    # What people want goes before needs.
+    wants = dataclasses.replace(config.servers[2], minimum_bytes=60 * MB)
+    seen[2] = dataclasses.replace(seen[2], config=wants)
+    observation = observe(config, 1, 0.0, seen, 0, 0, 64 * MB)
+    assert observation.servers[2].minimum_bytes > 55 * MB
+
+
 def test_beside_one_that_cannot_be_read_each_other_keeps_half_of_an_equal_share() -> None:
     """Its silence may be any client's doing. What was squeezed for it was emptied by a plan."""
     config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))
