@@ -55,7 +55,7 @@ class Sidecar:
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
-        self._summary = HourlySummary(self.metrics)
+        self._summary, self._service = HourlySummary(self.metrics), ServiceNotice(self.metrics)
         self._store = StateStore(config.state_file)
         self._lock, self._stop = threading.RLock(), threading.Event()
         self._load_next: Callable[[], SidecarConfig] | None = None
@@ -65,7 +65,6 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
-        self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(
             self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
         )
