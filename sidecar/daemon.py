@@ -19,6 +19,7 @@ from sidecar.control.status_document import status_document
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.half_lives.planning_basis import PlanningBasis
+from sidecar.learnt_curves import LearntCurves
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
@@ -54,7 +55,7 @@ class Sidecar:
         self.config = config
         self.metrics = Metrics()
         self.started_at_seconds = self.loop_at_seconds = time.time()
-        self._summary = HourlySummary(self.metrics)
+        self._summary, self._service = HourlySummary(self.metrics), ServiceNotice(self.metrics)
         self._store = StateStore(config.state_file)
         self._lock, self._stop = threading.RLock(), threading.Event()
         self._load_next: Callable[[], SidecarConfig] | None = None
@@ -64,7 +65,6 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
-        self._service = ServiceNotice(self.metrics)
         self._samples = SampleIntake(
             self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
         )
@@ -76,7 +76,8 @@ class Sidecar:
         self._planning_basis = PlanningBasis(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes
         )
-        self._planning_basis.on_step = self._control.note_step
+        self._learnt = LearntCurves(config.state_file, self._monitors)
+        self._planning_basis.on_step = self._learnt.after(self._control.note_step)
         self._cycle = ObservationCycle(
             config,
             self._monitors,
@@ -129,13 +130,11 @@ class Sidecar:
         return self._control.plans.cycles
 
     @property
-    def last_plan(self) -> AdaptationPlan | None:
-        """The last of them."""
+    def last_plan(self) -> AdaptationPlan | None:  # of those
         return self._control.plans.last_plan
 
     @property
-    def last_observation(self) -> Observation | None:
-        """What the last plan was asked for."""
+    def last_observation(self) -> Observation | None:  # for which the last plan was asked
         return self._cycle.last_observation
 
     def status(self) -> dict[str, Any]:
@@ -172,12 +171,10 @@ class Sidecar:
             found.append(words)
         return found
 
-    def series(self) -> dict[str, Any]:
-        """See ``Series``."""
+    def series(self) -> dict[str, Any]:  # see ``Series``
         return self._control.series.table()
 
-    def history(self, limit: int, before: int) -> list[bytes]:
-        """See ``History.page``."""
+    def history(self, limit: int, before: int) -> list[bytes]:  # see ``History.page``
         return self._control.history.page(limit, before)
 
     def order(self, order: Order) -> str:
@@ -233,6 +230,7 @@ class Sidecar:
                 self._actuator.stop()
                 self._manual_resizes.tell_gathered(all_of_them=True)
                 self._store.write_again()
+                self._learnt.save()
                 self._control.verification.disturbed("the sidecar stopped")
                 self._control.history.add("stop", "the sidecar stopped; sizes stay as they are")
                 log.info("stopped: %s", self.metrics.snapshot())

@@ -38,6 +38,15 @@ class Anchor:
         self._predicted += predicted_misses
         self._reads += reads
 
+    @property
+    def sums(self) -> tuple[float, float, float]:
+        """All that it knows; may be set."""
+        return self._observed, self._predicted, self._reads
+
+    @sums.setter
+    def sums(self, sums: tuple[float, float, float]) -> None:
+        self._observed, self._predicted, self._reads = sums
+
     def decay(self, factor: float) -> None:
         """Let the windows so far count ``factor`` times as much."""
         self._observed *= factor

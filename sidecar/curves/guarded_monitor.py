@@ -10,6 +10,7 @@ from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.estimate import Estimate
+from sidecar.curves.learnt import Learnt, restore
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HalfLife
 from sidecar.samples.batch import Batch
@@ -25,16 +26,24 @@ Result = TypeVar("Result")
 
 
 class GuardedMonitor(ServerMonitor):
-    """A monitor that begins anew when what its server or sampler says cannot be computed with."""
+    """A monitor that begins anew when what its server or sampler says cannot be computed with.
+
+    Attributes:
+        learnt: by an earlier process, to go on with if the first batch is of the same keys.
+    """
 
     def __init__(self, name: str, config: SidecarConfig, metrics: Metrics) -> None:
         self._live_objects = config.sampling.live_objects
         self._metrics = metrics
+        self.learnt: Learnt | None = None
         self.name, self.cycle_seconds = name, config.cycle.maximum_age_seconds
         self._begin_anew()
 
     def take(self, batch: Batch) -> None:
         """Take a batch as ``ServerMonitor`` does."""
+        learnt, self.learnt = self.learnt, None
+        if learnt is not None and self._guarded(lambda: restore(self, learnt, batch)):
+            log.info("server %s: its curve goes on as before the restart", self.name)
         self._guarded(lambda: super(GuardedMonitor, self).take(batch))
 
     def step(self, seconds: float) -> None:

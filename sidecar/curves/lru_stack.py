@@ -64,6 +64,12 @@ class LruStack:
         self._library.spreds_stack_list(self.handle, keys.ctypes.data, None)
         return keys
 
+    def listed(self) -> tuple[UIntArray, IntArray]:
+        """The live objects, least recently used first, and their weights; shapes (n,)."""
+        keys, weights = np.empty(len(self), np.uint64), np.empty(len(self), np.int64)
+        self._library.spreds_stack_list(self.handle, keys.ctypes.data, weights.ctypes.data)
+        return keys, weights
+
     def held(self) -> tuple[int, int]:
         """Of the live objects that the server itself holds, as far as is known: how many, and
         their weight."""

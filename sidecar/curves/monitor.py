@@ -54,6 +54,8 @@ class ServerMonitor:
     Attributes:
         counts: of its reads.
         samples_since_observation: of the window that is open.
+        samples_taken: reads that were sampled under the present policy.
+        last_batch: that it took.
     """
 
     def __init__(
@@ -70,20 +72,18 @@ class ServerMonitor:
         self.calibration, self.latency = Calibration(), BackendLatency()
         self.anchor, self.lifetimes = Anchor(), Lifetimes()
         self._beside = ObjectsBeside(live_objects)
-        self.samples_since_observation = 0
+        self.samples_since_observation = self.samples_taken = 0
         self.warm_up = WarmUp(self.cycle_seconds)
-        # Reads sampled under the present policy.
-        self._samples_taken = 0
         self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled(cycle_seconds)
         self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
         self._previous: ServerReading | None = None
-        self._last: Batch | None = None
+        self.last_batch: Batch | None = None
         self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of this server."""
-        last = self._last
+        last = self.last_batch
         if last is not None and last.population != batch.population:
             # A restarted server is empty, as far as is known; by another salt, others are sampled.
             self.shards.clear()
@@ -95,7 +95,7 @@ class ServerMonitor:
         parts, numbered = self._parts(), self._databases.numbered(batch)
         taken = self._take(numbered, parts)
         self._rate_increase.take(numbered, parts)
-        self._samples_taken += taken.reads
+        self.samples_taken += taken.reads
         self._window_misses += taken.missed
         reads = batch_reads(last, batch, taken.reads, taken.rate)
         self.counts.histogram.reads.new += reads
@@ -104,7 +104,7 @@ class ServerMonitor:
         self._warm_up()
         self.samples_since_observation += len(batch.records)
         self._beside.take(len(batch.records), self.shards, self.lifetimes)
-        self._last = batch
+        self.last_batch = batch
 
     def _parts(self) -> Parts:
         return Parts(
@@ -136,7 +136,7 @@ class ServerMonitor:
             self.forget()
             if self.shards.simulation is not None:
                 self.shards.simulation.take_window()
-            self._samples_taken = 0
+            self.samples_taken = 0
             self._window_misses = self._window_reads = 0.0
 
     def observe(
@@ -203,9 +203,9 @@ class ServerMonitor:
         self.counts.end_window(least, budget_bytes, self.shards.rate)
         error = self._error(memory, (depths, raw), budget_bytes, swing_bytes)
         keep_reason = unknown_reason(
-            reading, self.warm_up, samples=self._samples_taken, reads=served.reads
+            reading, self.warm_up, samples=self.samples_taken, reads=served.reads
         )
-        if keep_reason and served.miss_ratio is not None and self._samples_taken < FEWEST_SAMPLES:
+        if keep_reason and served.miss_ratio is not None and self.samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
         ahead = self.counts.growth_margin.depths(depths) if memory else depths
@@ -257,7 +257,7 @@ class ServerMonitor:
         self._follow_policy(reading, budget_bytes)
         self._most_depth_bytes = _DEPTH_MARGIN * budget_bytes
         self.shards.forget_below(self._most_depth_bytes)
-        self.shards = self._rate_increase.step(self.shards, self._last)
+        self.shards = self._rate_increase.step(self.shards, self.last_batch)
         self.shards.is_libc = reading.allocator == "libc"
         self._beside.prune(self.shards, self.lifetimes)
         self.lifetimes.refresh(reading.average_ttl_seconds)
@@ -278,7 +278,7 @@ class ServerMonitor:
         if volatile != self.shards.volatile:
             # What was counted before belongs to another policy, and pinned keys have no history.
             self.forget()
-            self._samples_taken = 0
+            self.samples_taken = 0
             self.warm_up = WarmUp(self.cycle_seconds)
             self.shards.volatile = volatile
         simulation = self.shards.simulation
@@ -291,7 +291,7 @@ class ServerMonitor:
             # What was counted before belongs to another policy.
             self.forget()
             self.latency.decay(0.0)
-            self._samples_taken = 0
+            self.samples_taken = 0
             self.counts.simulation = simulation = MiniatureSimulation(sizes, settings)
             self.shards.simulate(
                 simulation, round(self.calibration.object_bytes or 1), round(reading.at_seconds)

@@ -171,6 +171,11 @@ class Shards:
         all_above[~taken.is_pinned], all_own[~taken.is_pinned] = above, own
         return all_above, all_own, taken.beside_bytes
 
+    def sample(self, batch: Batch, threshold: int) -> None:
+        """Take what this batch samples, and of that what is below ``threshold``, before any was
+        taken."""
+        self.modulus, self._salt_id, self.threshold = batch.modulus, batch.salt_id, threshold
+
     def notice_change(self, batch: Batch) -> None:
         """Another salt or P makes other objects the sample; a lower T keeps a part of them. A
         higher T changes nothing: objects that were not sampled have no history here."""

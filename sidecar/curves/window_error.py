@@ -32,6 +32,15 @@ class WindowError:
         """Root of the mean square, of miss ratios."""
         return float(np.sqrt(self._square / self._weight))
 
+    @property
+    def sums(self) -> tuple[float, float]:
+        """What it knows of windows that are over; may be set."""
+        return self._square, self._weight
+
+    @sums.setter
+    def sums(self, sums: tuple[float, float]) -> None:
+        self._square, self._weight = sums
+
     def predict(self, curve: MissRatioCurve) -> None:
         """What is said of the window that begins."""
         self._predicted = curve

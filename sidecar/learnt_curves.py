@@ -1,0 +1,90 @@
+"""What monitors have learnt, on file: a restart of the sidecar forgets no curve."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sidecar.base.regular_file import open_regular
+from sidecar.curves.guarded_monitor import GuardedMonitor
+from sidecar.curves.learnt import Array, learnt_of
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.storage.store import write_whole
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 300.0
+# Some 350 KB a server.
+_MOST_BYTES = 256 << 20
+_VERSION = "1"
+
+
+class LearntCurves:
+    """Of one node, in a file beside its state (``None``: it has none).
+
+    What cannot be read is logged, and forgotten: curves are learnt anew then. What cannot be
+    written is tried again.
+    """
+
+    def __init__(self, state_file: Path | None, monitors: Mapping[str, GuardedMonitor]) -> None:
+        self._path = state_file.with_name(f"{state_file.name}.curves") if state_file else None
+        self._monitors = monitors
+        self._saved_at = time.monotonic()
+        for name, learnt in self._load().items():
+            if name in monitors:
+                monitors[name].learnt = learnt
+
+    def after(
+        self, note: Callable[[Mapping[str, ReadCounts], float], None]
+    ) -> Callable[[Mapping[str, ReadCounts], float], None]:
+        """``note``, after which what is known by then is on file, each ``EVERY_SECONDS``."""
+
+        def noted(counts: Mapping[str, ReadCounts], seconds: float) -> None:
+            note(counts, seconds)
+            if time.monotonic() - self._saved_at >= EVERY_SECONDS:
+                self.save()
+
+        return noted
+
+    def save(self) -> None:
+        """Write what is known now."""
+        if self._path is None:
+            return
+        self._saved_at = time.monotonic()
+        arrays: dict[str, Any] = {}
+        for name, monitor in self._monitors.items():
+            for field, array in (learnt_of(monitor) or monitor.learnt or {}).items():
+                arrays[f"{_VERSION}/{name}/{field}"] = array
+        text = io.BytesIO()
+        np.savez(text, **arrays)
+        try:
+            write_whole(self._path, text.getvalue())
+        except OSError as error:
+            why = error.strerror or error
+            log.warning("what was learnt cannot be kept in %s: %s", self._path, why)
+
+    def _load(self) -> dict[str, dict[str, Array]]:
+        found: dict[str, dict[str, Array]] = defaultdict(dict)
+        if self._path is None or not self._path.exists():
+            return found
+        try:
+            with open_regular(self._path) as file:
+                text = io.BytesIO(file.read(_MOST_BYTES))
+            with np.load(text, allow_pickle=False) as arrays:
+                for key in arrays.files:
+                    version, _, place = key.partition("/")
+                    name, _, field = place.rpartition("/")
+                    if version == _VERSION:
+                        found[name][field] = arrays[key]
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            log.warning("curves are learnt anew: %s cannot be read: %s", self._path, error)
+            return {}
+        return found

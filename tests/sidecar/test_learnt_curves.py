@@ -1,0 +1,198 @@
+"""What monitors have learnt outlives the sidecar, and fits only what it was learnt of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidecar.base.metrics import Metrics
+from sidecar.curves.guarded_monitor import GuardedMonitor
+from sidecar.curves.learnt import learnt_of, restore
+from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.remembered import MEMORIES
+from sidecar.learnt_curves import LearntCurves
+from sidecar.samples.batch import Batch
+from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
+from tests.sidecar.monitored_load import BUDGET, STATS, batches, later, monitor_of, take, zipf
+from workloads.local_node import sidecar_in_thread, wait_until
+from workloads.local_server import LocalServer
+from workloads.sample_batches import SampledServer
+
+CYCLE = 3600.0
+
+
+def two_halves() -> tuple[list[Batch], list[Batch]]:
+    found = batches(zipf(3000, 20_000), SampledServer())
+    return found[: len(found) // 2], found[len(found) // 2 :]
+
+
+def taught(first: list[Batch]) -> ServerMonitor:
+    monitor = monitor_of(STATS)
+    take(monitor, first)
+    monitor.step(60.0)
+    return monitor
+
+
+def test_a_monitor_goes_on_as_if_it_had_never_ended() -> None:
+    first, second = two_halves()
+    goes_on = taught(first)
+    learnt = learnt_of(goes_on)
+    assert learnt is not None
+    anew = monitor_of(STATS)
+    assert restore(anew, learnt, second[0])
+    for monitor in (goes_on, anew):
+        take(monitor, second)
+        monitor.step(60.0)
+    ours, theirs = (monitor.shards.stack.listed() for monitor in (anew, goes_on))
+    assert np.array_equal(ours[0], theirs[0])
+    assert np.array_equal(ours[1], theirs[1])
+    estimates = [
+        monitor.observe(later(STATS, hits=1, misses=1), BUDGET, None, MEMORIES[-1])
+        for monitor in (anew, goes_on)
+    ]
+    assert estimates[0] is not None
+    assert estimates[1] is not None
+    sizes = np.linspace(1e6, 3e6, 50)
+    curves = [one.curve.miss_ratio(sizes) for one in estimates if one is not None]
+    assert curves[0] == pytest.approx(curves[1], abs=0.002)
+    assert estimates[0].curve_error_ratio < 0.1
+    assert estimates[0].keep_reason is None
+
+
+def test_without_it_a_monitor_begins_anew() -> None:
+    """What the test above would not see, if nothing was restored."""
+    first, second = two_halves()
+    goes_on, anew = taught(first), monitor_of(STATS)
+    for monitor in (goes_on, anew):
+        take(monitor, second)
+    assert len(anew.shards) < len(goes_on.shards)
+
+
+def test_time_that_has_passed_fades_what_was_counted() -> None:
+    first, second = two_halves()
+    learnt = learnt_of(taught(first))
+    assert learnt is not None
+    at_us = round(float(learnt["known"][0]) * 1e6)
+    anew = monitor_of(STATS)
+    half_hour_later = replace(second[0], first_time_us=at_us + round(CYCLE / 2 * 1e6), parts=())
+    assert restore(anew, learnt, half_hour_later)
+    faded = anew.counts.histogram.reads.faded / learnt["reads"]
+    assert faded == pytest.approx(0.5 ** (0.5 / np.array([1 / 12, 1 / 6, 1.0, 6.0])))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda batch: replace(batch, instance=batch.instance + 1),
+        lambda batch: replace(batch, salt_id=batch.salt_id + 1),
+        lambda batch: replace(batch, first_time_us=batch.first_time_us + round(2 * CYCLE * 1e6)),
+    ],
+)
+def test_other_keys_and_other_times_get_nothing(change: Callable[[Batch], Batch]) -> None:
+    first, second = two_halves()
+    learnt = learnt_of(taught(first))
+    assert learnt is not None
+    anew = monitor_of(STATS)
+    assert not restore(anew, learnt, change(second[0]))
+    assert len(anew.shards) == 0
+    assert not anew.counts.histogram.reads.faded.any()
+    learnt["known"][0] += CYCLE  # by a clock that was set back since
+    assert not restore(anew, learnt, second[0])
+
+
+@pytest.mark.parametrize("field", ["population", "keys", "weights", "counts", "waits", "known"])
+@pytest.mark.parametrize("how", ["missing", "shape", "type", "value"])
+def test_what_is_no_such_array_is_not_taken(field: str, how: str) -> None:
+    first, second = two_halves()
+    learnt = learnt_of(taught(first))
+    assert learnt is not None
+    array = learnt.pop(field)
+    if how == "shape":
+        learnt[field] = np.concatenate([array, array])
+    elif how == "type":
+        learnt[field] = array.astype(np.float32)
+    elif how == "value":
+        wrong = {"keys": array[:1], "weights": -1, "population": 0}.get(field, np.nan)
+        array[...] = wrong
+        learnt[field] = array
+    anew = monitor_of(STATS)
+    assert not restore(anew, learnt, second[0])
+    assert len(anew.shards) == 0
+
+
+def test_of_who_is_still_learnt_nothing_is_kept() -> None:
+    monitor = monitor_of(STATS)
+    assert learnt_of(monitor) is None
+    first, _ = two_halves()
+    take(monitor, first)
+    assert learnt_of(monitor) is not None
+    monitor.shards.volatile = True
+    assert learnt_of(monitor) is None
+
+
+def test_it_is_on_file(
+    tmp_path: Path, load_node: LoadNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load_node({"s.0": "redis://localhost:1"})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    state, (first, second) = folder / "state.json", two_halves()
+
+    def guarded() -> GuardedMonitor:
+        return GuardedMonitor("s.0", config, Metrics())
+
+    monitor = guarded()
+    curves = LearntCurves(state, {"s.0": monitor})
+    take(monitor, first)
+    monitor.step(60.0)
+    curves.save()
+    (path,) = folder.iterdir()
+    assert (path.name, path.stat().st_mode & 0o777) == ("state.json.curves", 0o600)
+    anew = guarded()
+    again = LearntCurves(state, {"s.0": anew, "other": guarded()})
+    assert anew.learnt is not None
+    again.save()  # of who has taken nothing yet nothing is lost
+    third = guarded()
+    LearntCurves(state, {"s.0": third})
+    take(third, second[:1])
+    assert len(third.shards) >= len(monitor.shards)
+    assert third.learnt is None
+    path.write_bytes(path.read_bytes()[:-5000])
+    fourth = guarded()
+    LearntCurves(state, {"s.0": fourth})
+    assert fourth.learnt is None
+    assert f"curves are learnt anew: {path} cannot be read" in caplog.text
+    LearntCurves(None, {"s.0": fourth}).save()
+
+
+def read_all(server: LocalServer, keys: int) -> None:
+    pipe = server.client.pipeline(transaction=False)
+    for number in range(keys):
+        pipe.get(f"key:{number}")
+    for number, value in enumerate(pipe.execute()):
+        if value is None:
+            server.client.set(f"key:{number}", b"x" * 500)
+
+
+def test_a_sidecar_that_restarts_knows_its_curves(
+    start_server: StartServer, write_node: WriteNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    servers = {"a": start_server("4mb"), "b": start_server("4mb")}
+    path = write_node(servers, budget="8mb")
+    with sidecar_in_thread(path) as sidecar:
+        monitor = sidecar._monitors["a"]
+        for _ in range(2):
+            read_all(servers["a"], 3000)
+        wait_until(lambda: monitor.samples_taken > 500, sidecar.metrics.snapshot)
+        known = len(monitor.shards)
+    with sidecar_in_thread(path) as sidecar:
+        monitor = sidecar._monitors["a"]
+        read_all(servers["a"], 10)
+        wait_until(lambda: "server a: its curve goes on as before" in caplog.text, dict)
+        assert len(monitor.shards) >= known
+        assert not monitor.warm_up.is_on
