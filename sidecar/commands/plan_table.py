@@ -118,13 +118,15 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
 def _row(planned: _Told, now: _Told) -> tuple[str, ...]:
     before, after = planned["maxmemory_before_bytes"], planned["maxmemory_bytes"]
     has = now.get("maxmemory_bytes")
-    change = after - (before if has is None else has)
+    # What somebody set by hand stays, whatever is planned.
+    is_held = bool(now.get("held"))
+    change = 0 if is_held else after - (before if has is None else has)
     sign = "" if not change else "+" if change > 0 else "-"
     return (
         planned["name"],
         size_or(before or None, "unlimited"),
         size_or(has or None, "unlimited" if has == 0 else "not known") if now else "",
-        size_or(after or None, "unlimited"),
+        "set by hand" if is_held else size_or(after or None, "unlimited"),
         f"{sign}{format_size(abs(change))}" if change else "-",
         *_by_the_curve(planned, now),
     )

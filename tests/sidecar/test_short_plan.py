@@ -57,6 +57,16 @@ def test_what_is_measured_stands_beside_what_the_curves_say(
         assert words or ("curves say" not in text)
 
 
+def test_a_size_that_somebody_set_by_hand_is_told_as_that(
+    told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stays, and no planned size beside it is had."""
+    told["servers"][0]["held"] = {"bytes": 18 * MIB, "at_seconds": 1.0}
+    name = told["servers"][0]["name"]
+    (line,) = (one for one in shown(capsys, told).splitlines() if one.startswith(f"{name} "))
+    assert re.search(r"set by hand +- ", line)
+
+
 def test_while_a_curve_is_learnt_the_table_says_guess(
     told: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
