@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import time
-import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,11 @@ class LearntCurves:
         for name, monitor in self._monitors.items():
             for field, array in (learnt_of(monitor) or monitor.learnt or {}).items():
                 arrays[f"{_VERSION}/{name}/{field}"] = array
-        text = io.BytesIO()
-        np.savez(text, **arrays)
+        packed = io.BytesIO()
+        np.savez(packed, **arrays)
+        text = packed.getvalue()
         try:
-            write_whole(self._path, text.getvalue())
+            write_whole(self._path, sha256(text).digest() + text)
         except OSError as error:
             why = error.strerror or error
             log.warning("what was learnt cannot be kept in %s: %s", self._path, why)
@@ -77,14 +78,16 @@ class LearntCurves:
             return found
         try:
             with open_regular(self._path) as file:
-                text = io.BytesIO(file.read(_MOST_BYTES))
-            with np.load(text, allow_pickle=False) as arrays:
+                digest, text = file.read(sha256().digest_size), file.read(_MOST_BYTES)
+            if digest != sha256(text).digest():
+                raise ValueError("it is not as it was written")
+            with np.load(io.BytesIO(text), allow_pickle=False) as arrays:
                 for key in arrays.files:
                     version, _, place = key.partition("/")
                     name, _, field = place.rpartition("/")
                     if version == _VERSION:
                         found[name][field] = arrays[key]
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError) as error:
             log.warning("curves are learnt anew: %s cannot be read: %s", self._path, error)
             return {}
         return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -32,11 +33,18 @@ def built(name: str) -> Path:
     return path
 
 
+_LEAST_PORT = 10_000
+
+
 def free_port() -> int:
-    """A TCP port that nobody has on this machine now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that nobody has on this machine now, at no address. It is none of those that the
+    kernel gives to connections: one of them would take it before it is used."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = _LEAST_PORT + secrets.randbelow(lowest - _LEAST_PORT)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 class LocalServer:

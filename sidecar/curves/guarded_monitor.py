@@ -61,7 +61,7 @@ class GuardedMonitor(ServerMonitor):
 
         What a replica served tells nothing of what a primary does, nor the other way round.
         """
-        if self._previous is not None and self._previous.role != reading.role:
+        if self.previous is not None and self.previous.role != reading.role:
             log.info("server %s: its curve begins anew, for its role is another", self.name)
             self._begin_anew()
 

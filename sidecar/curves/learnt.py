@@ -12,6 +12,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, Remembered
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
+from sidecar.servers.server_reading import ServerReading
 
 Array = npt.NDArray[Any]
 Learnt = Mapping[str, Array]
@@ -32,10 +33,14 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
     simple = not shards.volatile and shards.simulation is None
     if last is None or shards.threshold is None or not simple or monitor.warm_up.is_on:
         return None
+    if monitor.previous is None:
+        return None
     keys, weights = shards.stack.listed()
     counts, calibration = monitor.counts, monitor.calibration
     return {
-        "population": np.array([*last.population, shards.threshold], np.uint64),
+        "population": np.array(
+            [*last.population, _is_replica(monitor.previous), shards.threshold], np.uint64
+        ),
         "keys": keys,
         "weights": weights,
         **{name: _sums(part) for name, part in _counted(monitor).items()},
@@ -51,16 +56,18 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
 
 def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
     """Give it to a monitor that has taken no batch yet, and whose first one is this; whether it
-    fits. It does not where another process or other keys are sampled, after ``MOST_GAP_CYCLES``,
-    or where it is not what ``learnt_of`` makes: then nothing has changed.
+    fits. It does not where another process or other keys are sampled, in another role, after
+    ``MOST_GAP_CYCLES``, or where it is not what ``learnt_of`` makes: then nothing has changed.
     """
     if not _is_sound(monitor, learnt):
         return False
-    *population, threshold = learnt["population"].tolist()
+    *population, was_replica, threshold = learnt["population"].tolist()
     at_seconds, overhead_bytes, fixed_bytes, samples, *sums = learnt["known"].tolist()
     gap_cycles = (batch.first_time_us / 1e6 - at_seconds) / monitor.cycle_seconds
     if tuple(population) != batch.population or not 0 <= gap_cycles <= MOST_GAP_CYCLES:
         return False
+    if monitor.previous is None or was_replica != _is_replica(monitor.previous):
+        return False  # what a replica serves tells nothing of what a primary does
     shards = monitor.shards
     shards.sample(batch, threshold)
     keys, weights = learnt["keys"], learnt["weights"]
@@ -75,6 +82,10 @@ def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
     monitor.anchor.sums, monitor.counts.window_error.sums = tuple(sums[:3]), tuple(sums[3:])
     monitor.warm_up.end()
     return True
+
+
+def _is_replica(reading: ServerReading) -> bool:
+    return reading.role == "slave"
 
 
 def _counted(monitor: ServerMonitor) -> dict[str, Remembered]:
@@ -108,7 +119,7 @@ def _is_sound(monitor: ServerMonitor, learnt: Learnt) -> bool:
         )
         and all(bool((learnt[name] >= 0).all()) for name in forms if name != "known")
         and learnt["known"][-1] > 0
-        and learnt["population"].shape == (4,)
+        and learnt["population"].shape == (5,)
         and learnt["population"].dtype == keys.dtype == np.uint64
         and weights.dtype == np.int64
         and keys.shape == weights.shape == (len(keys),)

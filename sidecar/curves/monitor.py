@@ -55,7 +55,7 @@ class ServerMonitor:
         counts: of its reads.
         samples_since_observation: of the window that is open.
         samples_taken: reads that were sampled under the present policy.
-        last_batch: that it took.
+        last_batch, previous: the last that it took, and the reading that began the window.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ServerMonitor:
         self.warm_up = WarmUp(self.cycle_seconds)
         self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled(cycle_seconds)
         self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
-        self._previous: ServerReading | None = None
+        self.previous: ServerReading | None = None
         self.last_batch: Batch | None = None
         self._depth_bytes = self._resident_bytes = self._most_depth_bytes = np.inf
         self._window_misses = self._window_reads = 0.0
@@ -154,7 +154,7 @@ class ServerMonitor:
         a restart of the server, and when no time has passed.
         """
         self._warm_up(FEWEST_SAMPLES)
-        previous, self._previous = self._previous, reading
+        previous, self.previous = self.previous, reading
         window_misses, self._window_misses = self._window_misses, 0.0
         window_reads, self._window_reads = self._window_reads, 0.0
         depth_bytes, self.samples_since_observation = self._depth_bytes, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from infra.deploy_local import deploy
 from infra.emulator.process import ACCOUNT, REGION, Emulator
 from infra.node_config import controller_table, controller_toml, deployed_place
 from workloads.local_node import LocalNode
+from workloads.local_server import free_port
 
 QUEUED_NODES = ("alpha", "beta")
 POSTED_NODE = "gamma"
@@ -74,9 +74,7 @@ class Deployed:
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    listen = f"127.0.0.1:{free_port()}"
     lines = [f"{name} = {{}}" for name in QUEUED_NODES]
     lines.append(f'{POSTED_NODE} = {{ delivery = "http", public_url = "http://{listen}/plans" }}')
     lines.append(f'"far-{{1..2}}" = {{ cell = "{OTHER_CELL}" }}')

@@ -100,6 +100,9 @@ def test_other_keys_and_other_times_get_nothing(change: Callable[[Batch], Batch]
     assert not restore(anew, learnt, change(second[0]))
     assert len(anew.shards) == 0
     assert not anew.counts.histogram.reads.faded.any()
+    anew.previous = replace(STATS, role="slave")
+    assert not restore(anew, learnt, second[0])
+    anew.previous = STATS
     learnt["known"][0] += CYCLE  # by a clock that was set back since
     assert not restore(anew, learnt, second[0])
 
@@ -146,6 +149,7 @@ def test_it_is_on_file(
         return GuardedMonitor("s.0", config, Metrics())
 
     monitor = guarded()
+    monitor.observe(STATS, BUDGET)
     curves = LearntCurves(state, {"s.0": monitor})
     take(monitor, first)
     monitor.step(60.0)
@@ -157,16 +161,23 @@ def test_it_is_on_file(
     assert anew.learnt is not None
     again.save()  # of who has taken nothing yet nothing is lost
     third = guarded()
+    third.observe(STATS, BUDGET)
     LearntCurves(state, {"s.0": third})
     take(third, second[:1])
     assert len(third.shards) >= len(monitor.shards)
     assert third.learnt is None
-    path.write_bytes(path.read_bytes()[:-5000])
-    fourth = guarded()
-    LearntCurves(state, {"s.0": fourth})
-    assert fourth.learnt is None
+    whole = path.read_bytes()
+    for place in range(0, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        damaged = guarded()
+        LearntCurves(state, {"s.0": damaged})
+        assert damaged.learnt is None
+    for text in (b"", whole[:-5000], whole[32:], bytes(len(whole))):
+        path.write_bytes(text)
+        LearntCurves(state, {"s.0": damaged})
+        assert damaged.learnt is None
     assert f"curves are learnt anew: {path} cannot be read" in caplog.text
-    LearntCurves(None, {"s.0": fourth}).save()
+    LearntCurves(None, {"s.0": damaged}).save()
 
 
 def read_all(server: LocalServer, keys: int) -> None:

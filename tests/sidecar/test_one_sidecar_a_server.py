@@ -24,7 +24,7 @@ from sidecar.servers.server_lock import (
 from solver_lambda.documents.units import format_size
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
-from workloads.local_server import LocalServer
+from workloads.local_server import LocalServer, free_port
 
 MB = 1 << 20
 MORE = '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
@@ -195,9 +195,7 @@ def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalSe
 def test_of_one_server_by_two_names_the_second_is_left_alone_and_counted_once(
     path: Path, capsys: pytest.CaptureFixture[str], start_server: StartServer
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = start_server("16mb", port=port)
     url = f"redis://127.0.0.1:{port}"
     text = path.read_text() + f'[[server]]\nname = "b"\nurl = "{url}"\n'
