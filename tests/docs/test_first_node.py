@@ -33,8 +33,8 @@ def test_what_the_page_types_brings_samples_and_leaves_nothing(tmp_path: Path) -
     assert apply.startswith("spreds apply")
     # Jobs and aliases are as in a shell that somebody types in; it goes on when it is told.
     script = f"set -em; shopt -s expand_aliases\n{servers}{load}{file}{run}read -r\n{away}"
-    for port in PORTS:
-        script = script.replace(port, str(free_port()))
+    ports = {port: str(free_port()) for port in PORTS}
+    script = re.sub("|".join(PORTS), lambda found: ports[found[0]], script)
     script = script.replace("=.venv/bin/spreds", "='.venv/bin/python -m sidecar.cli'")
     with subprocess.Popen(
         ["bash", "-c", script],
