@@ -80,7 +80,6 @@ def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
     monitor.calibration.fixed_bytes = round(fixed_bytes)
     monitor.samples_taken = round(samples)
     monitor.anchor.sums, monitor.counts.window_error.sums = tuple(sums[:3]), tuple(sums[3:])
-    monitor.warm_up.end()
     return True
 
 

@@ -33,10 +33,6 @@ class WarmUp:
         """Whether what is counted now is not kept."""
         return not self._is_over and self.unseen_share > MOST_UNSEEN_SHARE
 
-    def end(self) -> None:
-        """What the server holds is known."""
-        self._is_over = True
-
     def take(self, reads: int, unseen_hits: int, now_us: int) -> None:
         """Count the reads of a batch."""
         if self._began_at_us is None:

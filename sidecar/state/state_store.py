@@ -111,9 +111,14 @@ def _read_or_leave_aside(path: Path) -> SidecarState:
     return SidecarState(control=ControlState(pause=Pause("spreds", time.time(), why)))
 
 
+# Files that others write beside the state.
+_BESIDE = ("history", "asked", "curves")
+
+
 def _tidy(path: Path) -> None:
     try:
-        if count := remove_halves(path) + remove_halves(path.with_name(f"{path.name}.history")):
+        beside = (path, *(path.with_name(f"{path.name}.{one}") for one in _BESIDE))
+        if count := sum(map(remove_halves, beside)):
             log.info("removed %d unfinished files beside state file %s", count, path)
     except OSError as error:
         log.warning("unfinished files beside state file %s stay: %s", path, error.strerror)

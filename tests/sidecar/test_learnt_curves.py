@@ -14,8 +14,10 @@ from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.learnt import learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import MEMORIES
+from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.learnt_curves import LearntCurves
 from sidecar.samples.batch import Batch
+from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
 from tests.sidecar.monitored_load import BUDGET, STATS, batches, later, monitor_of, take, zipf
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -127,6 +129,20 @@ def test_what_is_no_such_array_is_not_taken(field: str, how: str) -> None:
     assert len(anew.shards) == 0
 
 
+def test_other_keys_under_the_same_curve_are_noticed() -> None:
+    """An application that came with new keys while no sidecar ran."""
+    first, second = two_halves()
+    learnt = learnt_of(taught(first))
+    assert learnt is not None
+    anew = monitor_of(STATS)
+    assert restore(anew, learnt, second[0])
+    assert not anew.warm_up.is_on
+    anew.warm_up.take(BLOCK_READS, BLOCK_READS // 10, 0)
+    anew.take(second[0])
+    assert anew.warm_up.is_on
+    assert not anew.counts.histogram.reads.faded.any()
+
+
 def test_of_who_is_still_learnt_nothing_is_kept() -> None:
     monitor = monitor_of(STATS)
     assert learnt_of(monitor) is None
@@ -153,8 +169,11 @@ def test_it_is_on_file(
     curves = LearntCurves(state, {"s.0": monitor})
     take(monitor, first)
     monitor.step(60.0)
+    (folder / ".state.json.curves.a1b2c3d4").write_bytes(b"half of it")  # by one that was killed
+    StateStore(state)
     curves.save()
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.curves*")
+    assert not list(folder.glob(".*.curves*"))
     assert (path.name, path.stat().st_mode & 0o777) == ("state.json.curves", 0o600)
     anew = guarded()
     again = LearntCurves(state, {"s.0": anew, "other": guarded()})
