@@ -59,7 +59,7 @@ def last_change(
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
     for entry in moved[-1:]:
         others = _others(entry, server["name"], dict(told))
-        found.append(f"In the same plan {others}." if others else "No other server changed then.")
+        found.append(f"In that plan {others}." if others else "No other server changed then.")
     return found
 
 

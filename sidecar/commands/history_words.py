@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 _KNOWN = re.compile(r"; how far curves are known: .*", re.DOTALL)
-_GUESS = "; that is a guess, as little is known of the curves so far"
+_GUESS = "; curves were still learnt"
 _CARRYING_OUT = re.compile(r"carrying out plan (\d+): [^;]*")
 _SIZE = r"[\d.]+ [KMGT]?i?B"
 _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: -> {_SIZE})?)+")

@@ -88,7 +88,7 @@ def _measured(plan: _Told, told: dict[str, Any], by_name: _Told, *, is_guess: bo
     if others or is_guess or by_curves is None:
         return text
     if not is_done and any(_has_other(one, by_name) for one in plan["servers"]):
-        return f"{text}, with sizes on the way to those that the plan counts from"
+        return f"{text}, with other sizes than the plan counts from"
     if measured < by_curves * (1 - _FAR_APART):
         still = "still " if plan["known_words"] else ""
         return f"{text}: the curves {still}say too few hits"
@@ -128,7 +128,7 @@ def _row(planned: _Told, now: _Told) -> tuple[str, ...]:
         size_or(has or None, "unlimited" if has == 0 else "not known") if now else "",
         "set by hand" if is_held else size_or(after or None, "unlimited"),
         f"{sign}{format_size(abs(change))}" if change else "-",
-        *_by_the_curve(planned, now),
+        *(("-", "-", "-") if is_held else _by_the_curve(planned, now)),
     )
 
 

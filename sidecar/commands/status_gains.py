@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import guessed
+from sidecar.commands.plan_words import guessed, on_their_way
 from sidecar.commands.printing import about
 from sidecar.commands.status_facts import is_to_change
 from solver_lambda.documents.words import time_words
@@ -35,7 +35,8 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
             f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves"
             f"{without if is_verbose else ''}"
         )
-    yield from _would_have_been(told, is_verbose)
+    if is_verbose:
+        yield from _would_have_been(told)
 
 
 def is_told_beside(told: dict[str, Any]) -> bool:
@@ -52,6 +53,8 @@ def _access_time(told: dict[str, Any]) -> str:
         words = f"measured now {time_words(measured)}"
         if others := ", ".join(told.get("unmeasured") or ()):
             words += f", without {others} (not read in it, or the latency is not known)"
+        elif curves and told["sets_sizes"] and on_their_way(told):
+            words += ", with sizes on the way"
         elif curves and measured < (1 - _SAME_RATIO) * min(curves):
             words += f" (the curves {'still ' * bool(plan['known_words'])}say too few hits)"
         elif curves and measured > (1 + _SAME_RATIO) * max(curves):
@@ -84,7 +87,7 @@ def _outcome(check: dict[str, Any]) -> str:
     )
 
 
-def _would_have_been(told: dict[str, Any], is_verbose: bool) -> Iterator[str]:
+def _would_have_been(told: dict[str, Any]) -> Iterator[str]:
     would, plan = told["recommended_gain"], told["last_plan"]
     # Once sizes are set, plans count from those that are wanted, and this would not.
     may_say = any(map(is_to_change, told["servers"])) and not told["sets_sizes"]
@@ -92,8 +95,6 @@ def _would_have_been(told: dict[str, Any], is_verbose: bool) -> Iterator[str]:
         return
     is_of_this_plan = would["since_seconds"] >= plan["taken_at_seconds"] - 1
     words = _shorter(would["ratio"])
-    if words == "the same" and not is_verbose and not is_of_this_plan:
-        return  # of plans that are not shown
     which = "the recommended sizes" if is_of_this_plan else "the sizes of each plan since its time"
     yield (
         f"had {which} been in force for the last "

@@ -225,7 +225,7 @@ class PlanOutcome:
             f"since plan {self.cycle} the mean access time is {time_words(observed)}; the same "
             f"reads would have made it {time_words(without)} with the sizes before"
         )
-        if predicted is not None and verdict != "too_early":
+        if predicted is not None and verdict in ("worse", "failed"):
             said += f", and {time_words(predicted)} with the hit ratios that it predicted"
         if verdict == "failed":
             changed = (server for server in servers if server.is_changed)

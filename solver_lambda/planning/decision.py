@@ -96,8 +96,8 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
     if not way.is_worth(observation):
         start = f"; it takes {least:.2%} to move" if least else ""
         if chance := observation.chance_ratio:
-            rest = f", and {least - chance:.2%}" if least > chance else ""
-            start += f" ({chance:.2%} may be chance{rest})"
+            rest = f" + {least - chance:.2%} minimum gain" if least > chance else ""
+            start += f" ({chance:.2%} that may be chance{rest})"
         return Decision("keep", f"small_gain: {the_way}{start}{limit}", in_force)
     if gain.ratio > 0:
         return Decision(

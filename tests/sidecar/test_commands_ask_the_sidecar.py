@@ -347,7 +347,7 @@ def test_plan_is_a_table_with_reasons(
     text = printed("plan", "--verbose")
     assert "server counts from has now planned change" in text
     assert "sessions 2 GiB 1 GiB 3 GiB +2 GiB " in text
-    assert "with sizes on the way to those that the plan counts from" in text
+    assert "with other sizes than the plan counts from" in text
     first["maxmemory_bytes"] = has
     assert "counts from" not in printed("plan", "--verbose")
     sidecar.document["last_plan"]["carried_out"] = True
@@ -403,7 +403,7 @@ def test_explain_a_server_says_why_since_when_and_what_another_size_would_bring(
         "sessions has 2 GiB (maxmemory); 3 GiB is recommended.",
         "Why: 1024 MiB more bring its mean access time from 8.412 ms to 5.077 ms.",
         "when it went from 1.75 GiB to 2 GiB: grew by 256 MiB",
-        "In the same plan pages shrank by 256 MiB.",
+        "In that plan pages shrank by 256 MiB.",
         "One more MiB, beyond the planned 3 GiB, would shorten the mean of all servers by 0.0021 ",
         "By its curve it hits 87.",
         "with half as much (1 GiB), ",
@@ -507,7 +507,7 @@ def test_status_tells_what_resident_memory_did_to_the_budget(
     assert "; on top of maxmemory come, and are not held: forks 96 MiB" in text
     assert "set aside" not in text
     sidecar.document["recommended_gain"]["ratio"] = -0.0026
-    assert "would have been 0.26 % longer" in printed("status", code=1)
+    assert "would have been 0.26 % longer" in printed("status", "--verbose", code=1)
 
 
 def test_explain_the_node_ends_with_its_last_plan(

@@ -91,7 +91,7 @@ def test_installed_on_monday_trusted_by_friday(
         )
         # Whose memory the first plan takes is chance: it is made of little.
         change = "shrank" if settled_sizes(servers)["hungry"] > 12 * MB else "grew"
-        assert f"In the same plan modest {change} by" in operator.types(
+        assert f"In that plan modest {change} by" in operator.types(
             "explain", "hungry", "--verbose"
         )
 

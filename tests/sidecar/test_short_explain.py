@@ -91,11 +91,11 @@ def test_who_is_on_its_way_is_to_grow(told: dict[str, Any]) -> None:
     pages, change = told["servers"][1], told["servers"][0]["last_change"]
     entry = plan_entry(change["cycle"], 9.0, MIB, 2 * MIB)
     entry["sizes_before_bytes"]["pages"], entry["sizes_bytes"]["pages"] = MIB, 3 * MIB
-    assert "In the same plan pages grew by 2 MiB." in last_change(told["servers"][0], told, [entry])
+    assert "In that plan pages grew by 2 MiB." in last_change(told["servers"][0], told, [entry])
     told["sets_sizes"] = True
     pages["target_bytes"] += MIB
     said = last_change(told["servers"][0], told, [entry])
-    assert "In the same plan pages is to grow by 2 MiB." in said
+    assert "In that plan pages is to grow by 2 MiB." in said
 
 
 @pytest.mark.parametrize(

@@ -180,10 +180,10 @@ def test_a_recommended_size_stands_in_the_place_of_a_planned_one(
     assert "a 2 GiB 3 GiB" in said
 
 
-def _gains(**changes: Any) -> str:
+def _gains(*, is_verbose: bool = False, **changes: Any) -> str:
     told = _status()["sidecar"]
     plan = {**told["last_plan"], **changes.pop("plan", {})}
-    return "\n".join(gains({**told, "last_plan": plan, **changes}, is_verbose=False))
+    return "\n".join(gains({**told, "last_plan": plan, **changes}, is_verbose=is_verbose))
 
 
 def test_the_plans_gain_stands_beside_the_measurement() -> None:
@@ -195,6 +195,10 @@ def test_the_plans_gain_stands_beside_the_measurement() -> None:
     assert f"{both}5 ms (the curves still say too few hits);" in _gains(
         measured_access_time_seconds=0.005, plan={"known_words": "how far curves are known: a"}
     )
+    servers = _status()["sidecar"]["servers"]
+    servers[0]["target_bytes"] = servers[0]["maxmemory_bytes"] + 1
+    way = _gains(measured_access_time_seconds=0.012, servers=servers)
+    assert f"{both}12 ms, with sizes on the way;" in way
     assert f"{both}12 ms (more than the curves say);" in _gains(measured_access_time_seconds=0.012)
     assert "by the curves 9.12 ms; measured" in _gains(plan={"decision": "keep"})
     assert "by the curves 9" not in _gains(plan={"overtaken_by": "rollback by bob"})
@@ -206,8 +210,9 @@ def test_the_plans_gain_stands_beside_the_measurement() -> None:
 def test_what_earlier_plans_would_have_brought_is_not_said_of_this_one() -> None:
     would = {"since_seconds": NOW_SECONDS - 1_798, "ratio": 0.0}
     recommending = {"sets_sizes": False, "recommended_gain": would}
-    assert "had the recommended sizes been in force" in _gains(**recommending)
-    would["since_seconds"] -= 3600
     assert "been in force" not in _gains(**recommending)
-    would["ratio"] = 0.1
-    assert "had the sizes of each plan since its time been in force" in _gains(**recommending)
+    verbose = _gains(is_verbose=True, **recommending)
+    assert "had the recommended sizes been in force" in verbose
+    would["since_seconds"] -= 3600
+    verbose = _gains(is_verbose=True, **recommending)
+    assert "had the sizes of each plan since its time been in force" in verbose

@@ -52,7 +52,9 @@ def test_the_words_say_how_much_is_chance(make_observation):
     plan = plan_of(observation, 0.9876)
     assert plan.decision == "keep"
     assert plan.reason.startswith("small_gain: a better split would gain ")
-    assert "; it takes 98.96% to move (98.76% may be chance, and 0.20%)" in plan.reason
+    assert (
+        "; it takes 98.96% to move (98.76% that may be chance + 0.20% minimum gain)" in plan.reason
+    )
     high = dataclasses.replace(observation.planning, minimum_gain_ratio=0.99)
     without = plan_of(dataclasses.replace(observation, planning=high), 0.0)
     assert without.reason.startswith("small_gain:")
