@@ -236,7 +236,8 @@ class ObservationCycle:
     def _own_bytes(self) -> dict[str, int]:
         """What servers gave for a while, as it was planned before."""
         state = self._store.now
-        fixed = {one.name for one in self._actuator.latest if not one.moves}
+        # What a replica holds is no need that passes.
+        fixed = {one.name for one in self._actuator.latest if not one.moves} | {*state.replicas}
         if state.room is None or state.room.needed_bytes.keys() & fixed:
             return {}
         return state.room.before_passing_needs(state.targets_bytes)

@@ -21,7 +21,7 @@ class Unfilled:
         self, previous: ServerReading | None, reading: ServerReading, most_bytes: int = 0
     ) -> None:
         """Take the reading that ends a window, the one that began it, and the most that was used
-        between them: a job may come and go."""
+        between them: a job may come and go. Who evicted meanwhile was full, whoever looked when."""
         most_bytes = max(most_bytes, reading.counted_bytes)
         is_same = previous is not None and previous.instance == reading.instance
         if (
@@ -29,6 +29,7 @@ class Unfilled:
             or not is_same
             or most_bytes >= FULL_RATIO * reading.maxmemory_bytes
             or not tells_of_its_size(previous, reading)
+            or reading.evicted_keys > previous.evicted_keys
             or not is_as_much(previous.counted_bytes, most_bytes)
         ):
             self._since_seconds, self._most_bytes = None, 0

@@ -71,6 +71,7 @@ def test_another_size_that_it_does_not_fill_changes_nothing() -> None:
         (at(0, 6), at(30, 6, size_mb=6), at(70, 6, size_mb=6)),
         (at(0, 6, size_mb=6), at(30, 6), at(70, 6, size_mb=6)),
         (at(0, 6), at(30, 6, keys=2000), at(70, 6, keys=2000)),
+        (at(0, 6), at(30, 6), replace(at(70, 6), evicted_keys=1)),  # full when nobody looked
         (at(0, 6), replace(at(30, 6), instance=2), replace(at(70, 6), instance=2)),
         (at(0, 6, size_mb=0), at(70, 6, size_mb=0)),
     ],
