@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.commands.status_gains import gains
 from sidecar.commands.status_short import print_short
-from sidecar.commands.status_words import print_status
+from sidecar.commands.status_words import is_unfilled, print_status
 from sidecar.servers.server_errors import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
@@ -216,3 +216,12 @@ def test_what_earlier_plans_would_have_brought_is_not_said_of_this_one() -> None
     would["since_seconds"] -= 3600
     verbose = _gains(is_verbose=True, **recommending)
     assert "had the sizes of each plan since its time been in force" in verbose
+
+
+@pytest.mark.parametrize(
+    ("fill_ratio", "told"), [(None, False), (0.0, True), (0.75, True), (0.95, False)]
+)
+def test_misses_that_are_never_filled_are_told_also_where_none_is(
+    fill_ratio: float | None, *, told: bool
+) -> None:
+    assert is_unfilled({"fill_ratio": fill_ratio}) == told
