@@ -151,7 +151,7 @@ def _at_bound(server: ServerObservation, circumstances: PlanContext) -> str | No
         ("minimum", minimum, server.maxmemory_bytes - minimum),
     ):
         if bound is not None and distance < circumstances.unit_bytes:
-            return f"it is {'within a unit of' if distance else 'at'} its {kind}"
+            return f"it is planned {'within a unit of' if distance else 'at'} its {kind}"
     return None
 
 
