@@ -21,6 +21,7 @@ from sidecar.observer import (
     observe,
     pending_request,
     reserved,
+    resumed,
     wanted_bounds,
 )
 from sidecar.servers.actuator import Actuator
@@ -181,6 +182,7 @@ class ObservationCycle:
             return
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
+            seen = resumed(seen, self._store.now.control.held, self._actuator.targets())
             states = self._actuator.states()
             self._note_shrinking(states)
             observation = observe(
@@ -194,9 +196,8 @@ class ObservationCycle:
                 self._store.now.room,
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
-            self._planning_basis.forget_first(
-                {item.config.name for item in seen if item.reading.ignores_maxmemory}
-            )
+            replicas = {item.config.name for item in seen if item.reading.ignores_maxmemory}
+            self._planning_basis.forget_first(replicas)
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
             observation = _with_unlimited(self._planning_basis.judged(observation), seen)

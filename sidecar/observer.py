@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,6 +70,23 @@ class ServerSnapshot:
     silent_seconds: float = 0.0
     installed_bytes: int | None = None
     is_looked_at: bool = False
+
+
+def resumed(
+    seen: list[ServerSnapshot], held: Collection[str], targets_bytes: Mapping[str, int]
+) -> list[ServerSnapshot]:
+    """An order may come while servers are read: who is not ``held`` at a size by hand any more has
+    what is planned, and takes part."""
+    return [
+        replace(
+            one,
+            kept=None,
+            reading=replace(one.reading, maxmemory_bytes=targets_bytes[one.config.name]),
+        )
+        if (one.kept or "").startswith("held:") and one.config.name not in held
+        else one
+        for one in seen
+    ]
 
 
 def observe(

@@ -19,7 +19,7 @@ from sidecar.config.node import (
 )
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observer import ServerSnapshot, observe, pending_request, reserved
+from sidecar.observer import ServerSnapshot, observe, pending_request, reserved, resumed
 from sidecar.plans.plan_check import check_plan
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_RATIO
@@ -154,6 +154,18 @@ def test_of_what_an_unknown_server_does_not_use_it_gives_the_half(
     server = _server(_estimate(curve_error_ratio=error, enough_bytes=enough))
     assert (server.minimum_bytes, server.curve_error_ratio) == (minimum, told)
     assert server.maxmemory_bytes == 16 * MB
+
+
+def test_who_is_resumed_while_servers_are_read_takes_part() -> None:
+    """A plan had the size by hand for a cycle, and 'rollback' went back to it."""
+    seen = dataclasses.replace(_seen(_estimate()), kept="held: somebody set it to 20 MiB by hand")
+    name = seen.config.name
+    targets = {name: 3 * MB}
+    refuses = dataclasses.replace(seen, kept="refuses: 20 MiB")
+    assert resumed([seen, refuses], {name: object()}, targets) == [seen, refuses]
+    first, second = resumed([seen, refuses], {}, targets)
+    assert (first.kept, first.reading.maxmemory_bytes) == (None, 3 * MB)
+    assert second is refuses
 
 
 def test_a_latency_that_chance_hides_is_said_to_be_hidden() -> None:
