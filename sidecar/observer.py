@@ -78,12 +78,8 @@ def resumed(
     """An order may come while servers are read: who is not ``held`` at a size by hand any more has
     what is planned, and takes part."""
     return [
-        replace(
-            one,
-            kept=None,
-            reading=replace(one.reading, maxmemory_bytes=targets_bytes[one.config.name]),
-        )
-        if (one.kept or "").startswith("held:") and one.config.name not in held
+        replace(one, kept=None, reading=replace(one.reading, maxmemory_bytes=targets_bytes[name]))
+        if (one.kept or "").startswith("held:") and (name := one.config.name) not in held
         else one
         for one in seen
     ]
