@@ -209,8 +209,9 @@ class PlanOutcome:
             verdict = "worse" if predicted is not None else "not_checked"
         told_error = gain_error if verdict == "too_early" else error
         words = self._words(servers, verdict, predicted, observed, without, told_error)
-        check = Check(cycle, verdict, words, predicted, observed, without, error)
-        return replace(check, predicted_ratio=self._plan.predicted_gain_ratio)
+        promised = self._plan.predicted_gain_ratio
+        figures = predicted, observed, without, error
+        return Check(cycle, verdict, words, *figures, predicted_ratio=promised)
 
     def _words(
         self,

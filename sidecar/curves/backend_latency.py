@@ -94,10 +94,8 @@ class BackendLatency:
 
     def _found(self) -> _Fills:
         (written, seconds, unwritten), (hit_written, _, hit_unwritten) = self.fills.waits
-        at_risk, hits_at_risk = (
-            _at_or_later(written + unwritten),
-            _at_or_later(hit_written + hit_unwritten),
-        )
+        at_risk = _at_or_later(written + unwritten)
+        hits_at_risk = _at_or_later(hit_written + hit_unwritten)
         by_chance = at_risk * hit_written / np.maximum(hits_at_risk, 1.0)
         is_chance = by_chance > _MOST_CHANCE_RATIO * written
         # What comes later than where chance sets in is too rare to be told from it.

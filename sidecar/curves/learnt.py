@@ -30,10 +30,9 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
     that of each that does.
     """
     shards, last = monitor.shards, monitor.last_batch
-    simple = not shards.volatile and shards.simulation is None
-    if last is None or shards.threshold is None or not simple or monitor.warm_up.is_on:
+    if last is None or shards.threshold is None or monitor.previous is None:
         return None
-    if monitor.previous is None:
+    if shards.volatile or shards.simulation is not None or monitor.warm_up.is_on:
         return None
     keys, weights = shards.stack.listed()
     counts, calibration = monitor.counts, monitor.calibration

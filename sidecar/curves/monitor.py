@@ -23,9 +23,9 @@ from sidecar.curves.rate_increase import RateIncrease
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.curves.served_reads import (
-    FULL_RATIO,
     ServedReads,
     batch_reads,
+    is_full,
     read_rate,
     served_between,
     tells_of_its_size,
@@ -164,11 +164,11 @@ class ServerMonitor:
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         if (simulation := self.shards.simulation) is not None:
             window_misses = simulation.take_window(depth_bytes)
-        is_full = reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
-        self._resident_bytes = self._depth_bytes if is_full else np.inf
+        evicts = is_full(reading)
+        self._resident_bytes = self._depth_bytes if evicts else np.inf
         self.counts.know_eviction(
             eviction_samples(reading),
-            self._depth_bytes if is_full else 0.0,
+            self._depth_bytes if evicts else 0.0,
             self.shards.pinned_bytes,
         )
         self._unfilled.look(previous, reading, window.most_used_bytes if window else 0)

@@ -69,19 +69,23 @@ def read_rate(
     return remembered
 
 
+def is_full(reading: ServerReading) -> bool:
+    """Whether a server uses as much of its ``maxmemory`` as one that evicts; never without one."""
+    return reading.counted_bytes >= FULL_RATIO * reading.maxmemory_bytes > 0
+
+
 def tells_of_its_size(previous: ServerReading, reading: ServerReading) -> bool:
     """Whether the misses between the readings are those of its ``maxmemory``: the server stood at
     one, and was full, or it held as much as before all the time and did not fill the one that it
     had. One that fills misses what it will have soon."""
-    is_full = [one.counted_bytes >= FULL_RATIO * one.maxmemory_bytes for one in (previous, reading)]
     if not previous.maxmemory_bytes or not reading.maxmemory_bytes:
         return False
     stays = is_as_much(previous.counted_bytes, reading.counted_bytes) and is_as_much(
         previous.keys, reading.keys
     )
     if previous.maxmemory_bytes == reading.maxmemory_bytes:
-        return all(is_full) or stays
-    return stays and not any(is_full)
+        return stays or (is_full(previous) and is_full(reading))
+    return stays and not is_full(previous) and not is_full(reading)
 
 
 def is_as_much(before: int, now: int) -> bool:

@@ -23,10 +23,9 @@ class Unfilled:
         """Take the reading that ends a window, the one that began it, and the most that was used
         between them: a job may come and go. Who evicted meanwhile was full, whoever looked when."""
         most_bytes = max(most_bytes, reading.counted_bytes)
-        is_same = previous is not None and previous.instance == reading.instance
         if (
             previous is None
-            or not is_same
+            or previous.instance != reading.instance
             or most_bytes >= FULL_RATIO * reading.maxmemory_bytes
             or not tells_of_its_size(previous, reading)
             or reading.evicted_keys > previous.evicted_keys

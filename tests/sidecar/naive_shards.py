@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-import numpy as np
-
 from sidecar.curves.lru_stack import COLD, UNSEEN_HIT, LruStack
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import FLAG_SIZE_ALLOCATED, FLAG_SIZE_KNOWN, FLAG_TTL, UNKNOWN_DB
@@ -175,9 +173,6 @@ class NaiveShards:
 
 def weights_of(stack: LruStack | in_python.LruStack) -> list[int]:
     """Of the live objects, least recently used first."""
-    told = np.empty(len(stack), np.int64)
     if isinstance(stack, in_python.LruStack):
-        told[:] = stack._weights[stack._live()]
-    else:
-        stack._library.spreds_stack_list(stack.handle, None, told.ctypes.data)
-    return list(told)
+        return list(stack._weights[stack._live()])
+    return list(stack.listed()[1])
