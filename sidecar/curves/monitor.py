@@ -74,7 +74,7 @@ class ServerMonitor:
         self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = self.samples_taken = 0
         self.warm_up = WarmUp(self.cycle_seconds)
-        self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled(cycle_seconds)
+        self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled()
         self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
         self.previous: ServerReading | None = None
         self.last_batch: Batch | None = None
@@ -211,7 +211,7 @@ class ServerMonitor:
         ahead = self.counts.growth_margin.depths(depths) if memory else depths
         remembered = self.counts.reads(memory) if memory else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
-        if enough_bytes := self._unfilled.enough_bytes(reading.at_seconds):
+        if enough_bytes := self._unfilled.enough_bytes(reading.at_seconds, self.cycle_seconds):
             curve = level_from(curve, enough_bytes, reading.maxmemory_bytes)
         self.counts.window_error.predict(curve)
         return Estimate(

@@ -10,10 +10,9 @@ from solver_lambda.documents.curve import MissRatioCurve
 
 
 class Unfilled:
-    """Of one server. ``cycle_seconds``: for so long it has to hold about as much."""
+    """Of one server."""
 
-    def __init__(self, cycle_seconds: float) -> None:
-        self._cycle_seconds = cycle_seconds
+    def __init__(self) -> None:
         self._since_seconds: float | None = None
         self._most_bytes = 0
 
@@ -37,11 +36,11 @@ class Unfilled:
             self._since_seconds = previous.at_seconds
         self._most_bytes = max(self._most_bytes, previous.counted_bytes, most_bytes)
 
-    def enough_bytes(self, now_seconds: float) -> int | None:
-        """The most that it held for a cycle or longer; ``None`` if it filled its memory in it, or
+    def enough_bytes(self, now_seconds: float, for_seconds: float) -> int | None:
+        """The most that it held for so long or longer; ``None`` if it filled its memory in it, or
         if what it holds changes."""
         since = self._since_seconds
-        if since is None or now_seconds - since < self._cycle_seconds:
+        if since is None or now_seconds - since < for_seconds:
             return None
         return self._most_bytes
 

@@ -20,7 +20,7 @@ CYCLE = 3600.0
 
 
 def looks(*readings: ServerReading) -> Unfilled:
-    unfilled = Unfilled(CYCLE)
+    unfilled = Unfilled()
     previous = None
     for reading in readings:
         unfilled.look(previous, reading)
@@ -40,8 +40,8 @@ def at(minutes: float, used_mb: float, *, size_mb: int = 40, keys: int = 1000) -
 
 def test_a_server_that_holds_as_much_for_a_cycle_needs_the_most_of_it() -> None:
     unfilled = looks(at(0, 6), at(20, 6.2), at(40, 6.1), at(60, 6))
-    assert unfilled.enough_bytes(3600.0) == round(6.2 * MB)
-    assert unfilled.enough_bytes(3599.0) is None
+    assert unfilled.enough_bytes(3600.0, CYCLE) == round(6.2 * MB)
+    assert unfilled.enough_bytes(3599.0, CYCLE) is None
 
 
 @pytest.mark.parametrize(("most_mb", "enough_mb"), [(6.2, 6.2), (24, None), (40, None)])
@@ -49,15 +49,15 @@ def test_a_job_that_came_and_went_between_two_looks_counts(
     most_mb: float, enough_mb: float | None
 ) -> None:
     """Empty at both ends of each window, and 24 MiB of keys were read in between."""
-    unfilled, readings = Unfilled(CYCLE), [at(0, 6), at(30, 6), at(70, 6)]
+    unfilled, readings = Unfilled(), [at(0, 6), at(30, 6), at(70, 6)]
     for previous, reading in pairwise(readings):
         unfilled.look(previous, reading, round(most_mb * MB))
-    assert unfilled.enough_bytes(4200.0) == (enough_mb and round(enough_mb * MB))
+    assert unfilled.enough_bytes(4200.0, CYCLE) == (enough_mb and round(enough_mb * MB))
 
 
 def test_another_size_that_it_does_not_fill_changes_nothing() -> None:
     readings = (at(0, 6), at(30, 6, size_mb=20), at(70, 6, size_mb=15))
-    assert looks(*readings).enough_bytes(4200.0) == 6 * MB
+    assert looks(*readings).enough_bytes(4200.0, CYCLE) == 6 * MB
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_another_size_that_it_does_not_fill_changes_nothing() -> None:
     ],
 )
 def test_of_others_it_is_not_known(readings: tuple[ServerReading, ...]) -> None:
-    assert looks(*readings).enough_bytes(readings[-1].at_seconds) is None
+    assert looks(*readings).enough_bytes(readings[-1].at_seconds, CYCLE) is None
 
 
 def test_it_is_known_again_a_cycle_after_it_changed() -> None:
     readings = [at(0, 6), at(60, 6), at(70, 9), at(100, 9), at(130, 9)]
-    assert looks(*readings[:2]).enough_bytes(3600.0) == 6 * MB
-    assert looks(*readings[:3]).enough_bytes(4200.0) is None
-    assert looks(*readings).enough_bytes(7800.0) == 9 * MB
+    assert looks(*readings[:2]).enough_bytes(3600.0, CYCLE) == 6 * MB
+    assert looks(*readings[:3]).enough_bytes(4200.0, CYCLE) is None
+    assert looks(*readings).enough_bytes(7800.0, CYCLE) == 9 * MB
 
 
 @given(
