@@ -17,6 +17,7 @@ from sidecar.control.measured_access_time import counted_reads
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.predicted_hits import predicted_hit_ratios
 from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.series import Series
 from sidecar.control.server_events import set_again
@@ -237,19 +238,12 @@ class ControlPlane:
         ]
 
     def predicted_hit_ratios(self) -> dict[str, float]:
-        """By the curves of the last observation, at the sizes that are wanted now, whoever gave
-        them; at those in force, where nothing is set."""
-        if self.observation is None:
-            return {}
-        sizes = {name: reading.size_bytes for name, reading in self._actuator.readings.items()}
+        """What the curves say of the sizes that are wanted now."""
+        wanted: dict[str, int] = {}
         if not self._actuator.looks_on:
             held, targets = self._store.now.control.held, self._store.now.targets_bytes
-            sizes |= {name: size for name, size in targets.items() if name not in held}
-        return {
-            server.name: 1.0 - float(server.curve.miss_ratio(float(sizes[server.name])))
-            for server in self.observation.servers
-            if server.name in sizes
-        }
+            wanted = {name: size for name, size in targets.items() if name not in held}
+        return predicted_hit_ratios(self.observation, self._actuator.readings, wanted)
 
     def _conclude(self) -> None:
         with self._lock:

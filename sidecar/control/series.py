@@ -91,7 +91,10 @@ class Series:
                 self.hit_ratios,
                 dict(predicted_hit_ratios),
                 self.mean_seconds,
-                self._mean_seconds(servers, predicted_hit_ratios),
+                # Of all or of none: a mean of some is not to be held against that of all.
+                self._mean_seconds(servers, predicted_hit_ratios)
+                if self.hit_ratios.keys() & servers.keys() <= predicted_hit_ratios.keys()
+                else None,
             )
         )
 

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sidecar.config.node import ServerConfig
+from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
 from sidecar.control.size_reason import of_which_change
-from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.observer import effective
-from sidecar.plans.plan_knowledge import GUESS_ERROR_RATIO
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
 
 _MOST_CURVE_POINTS = 200
-# Codes of servers whose curve says nothing.
-_NO_CURVE = ("no_sampler", "no_samples", "no_model", "no_eviction", "warming_up", "few_samples")
 _SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
@@ -86,8 +83,8 @@ def server_status(
     hit_ratio = plane.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and _has_run_since(reading, cycle):
         hit_ratio = None if seen.miss_ratio is None else 1 - seen.miss_ratio
-    has_curve = _has_curve(seen, reading)
-    predicted = known.predicted_hit_ratios.get(name) if has_curve else None
+    is_known = has_curve(seen, reading)
+    predicted = known.predicted_hit_ratios.get(name)
     return {
         "name": name,
         "up": reading is not None,
@@ -105,8 +102,8 @@ def server_status(
         ),
         "access_time_seconds": _access(seen, hit_ratio),
         "predicted_access_time_seconds": _access(seen, predicted),
-        **_recommended_part(plane, seen, planned if has_curve else None),
-        **_seen_part(wanted, settings, seen, has_curve),
+        **_recommended_part(plane, seen, planned if is_known else None),
+        **_seen_part(wanted, settings, seen, is_known),
         "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
         **_settings_part(settings),
@@ -123,18 +120,6 @@ def _has_run_since(reading: ServerReading | None, cycle: ObservationCycle) -> bo
     if reading is None or cycle.last_observation is None:
         return False
     return reading.uptime_seconds > reading.at_seconds - cycle.last_observation.made_at_seconds
-
-
-def _has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> bool:
-    """Whether its curve says anything: one that may be off by half does not. A server that is
-    held tells no other reason, so its policy and sampler are looked at as well."""
-    if seen is None or (seen.keep_reason or "").startswith(_NO_CURVE):
-        return False
-    if seen.curve_error_ratio >= GUESS_ERROR_RATIO:
-        return False
-    if reading is None:
-        return True
-    return reading.sampler_prefix is not None and no_curve_reason(reading) is None
 
 
 def _settings_part(settings: TeamSettings | None) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sidecar.cli import main
-from sidecar.control.server_status import _has_curve
+from sidecar.control.predicted_hits import has_curve, predicted_hit_ratios
+from sidecar.control.series import Series
 from solver_lambda.documents.curve import MissRatioCurve
-from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.documents.observation import Observation, ServerObservation
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
 from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, wait_for
@@ -91,8 +92,8 @@ def test_a_server_that_is_held_and_has_no_sampler_has_no_curve_either() -> None:
         keep_reason="held: it was resized by hand",
     )
     sampled = replace(STATS, config={"spreds-endpoint": "", "spreds-secret": ""})
-    assert _has_curve(held, sampled)
-    assert not _has_curve(held, replace(sampled, config={}))
+    assert has_curve(held, sampled)
+    assert not has_curve(held, replace(sampled, config={}))
 
 
 def test_a_curve_that_may_be_off_by_half_says_nothing() -> None:
@@ -100,5 +101,25 @@ def test_a_curve_that_may_be_off_by_half_says_nothing() -> None:
     near = ServerObservation(
         "a", 10 * MB, MB, 1.0, 1000.0, 1e-4, 1e-2, curve, curve_error_ratio=0.4
     )
-    assert _has_curve(near, None)
-    assert not _has_curve(replace(near, curve_error_ratio=0.5), None)
+    assert has_curve(near, None)
+    assert not has_curve(replace(near, curve_error_ratio=0.5), None)
+
+
+def test_the_picture_over_time_predicts_nothing_by_a_curve_that_says_nothing() -> None:
+    """It said for a minute that all reads miss."""
+    curve = MissRatioCurve(np.array([1.0 * MB]), np.array([0.1]))
+    known = ServerObservation("a", 10 * MB, MB, 1.0, 900.0, 1e-4, 1e-2, curve)
+    guess = replace(known, name="b", curve_error_ratio=1.0)
+    series = Series(60.0)
+    for second in range(2):
+        counts = {"keyspace_hits": 1_000 * second, "at_seconds": float(second)}
+        sampled = replace(STATS, config={"spreds-endpoint": "", "spreds-secret": ""}, **counts)
+        readings = {"a": sampled, "b": sampled}
+        observation = Observation("n", 1, 1.0, 60.0, 20 * MB, (known, guess))
+        predicted = predicted_hit_ratios(observation, readings, {})
+        series.look(float(second), readings, observation, predicted)
+    assert predicted == {"a": pytest.approx(0.9)}
+    table = series.table()
+    assert table["servers"]["b"]["predicted_hit_ratio"] == [None, None]
+    assert table["mean_access_time_seconds"][1] == pytest.approx(1e-4)
+    assert table["predicted_mean_access_time_seconds"][1] is None
