@@ -237,11 +237,10 @@ class ObservationCycle:
     def _own_bytes(self) -> dict[str, int]:
         """What servers gave for a while, as it was planned before."""
         state = self._store.now
-        # What a replica holds is no need that passes.
-        fixed = {one.name for one in self._actuator.latest if not one.moves} | {*state.replicas}
-        if state.room is None or state.room.needed_bytes.keys() & fixed:
+        fixed = {one.name for one in self._actuator.latest if not one.moves}
+        if state.room is None or state.room.needed_bytes.keys() & fixed - {*state.replicas}:
             return {}
-        return state.room.before_passing_needs(state.targets_bytes)
+        return state.without_passing_needs
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""

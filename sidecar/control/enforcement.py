@@ -142,8 +142,7 @@ class Enforcement:
         if not state.control.engaged:
             return in_force
         # What somebody needed just then is no size to come back to.
-        own = state.room.before_passing_needs(state.targets_bytes) if state.room else {}
-        planned = state.targets_bytes | own
+        planned = state.targets_bytes | state.without_passing_needs
         return {
             name: planned.get(name, size) if size and name not in state.control.held else size
             for name, size in in_force.items()
@@ -257,7 +256,7 @@ class Enforcement:
         state = self._store.now
         if state.room is None or state.room.still_needed(least_bytes):
             return {}
-        return state.room.before_passing_needs(state.targets_bytes)
+        return state.without_passing_needs
 
     def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
         """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,

@@ -124,6 +124,8 @@ class PlanVerification:
         if room.is_returned:
             has = {name: one.maxmemory_bytes for name, one in readings.items() if one}
             wanted = targets
+        elif not room.passes(self._store.now.replicas):
+            return set()  # the plan went by what replicas hold
         return {
             name
             for name in has.keys() & wanted.keys()
@@ -208,9 +210,9 @@ class PlanVerification:
         """The part of one server alone; what came of it, and whether it could be taken back."""
         state = self._store.now
         # What others made room for passes, and is nothing that was planned.
-        own = state.room.before_passing_needs(state.targets_bytes) if state.room else {}
+        planned = state.targets_bytes | state.without_passing_needs
         sizes = sizes_with_one_back(
-            name, self._before_bytes, state.targets_bytes | own, self._enforcement.budget_bytes
+            name, self._before_bytes, planned, self._enforcement.budget_bytes
         )
         # The others are perhaps still on their way, and those that got nothing go on with it.
         way = sizes_with_one_back(

@@ -141,11 +141,30 @@ class RoomMade:
         """What those had for which it was made."""
         return {name: self.before_bytes[name] for name in self.needed_bytes}
 
-    def before_passing_needs(self, targets_bytes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes before, where it was made for needs alone, and is what is planned now. Such
-        needs pass, as most of them are clients' buffers: no plan is to go by them."""
-        passes = self.needed_bytes and not self.beside_bytes and not self.promoted
-        return dict(self.before_bytes) if passes and self.made_bytes == targets_bytes else {}
+    def lasting_needs(self, replicas: Collection[str]) -> set[str]:
+        """Whose needs are keys that they hold: replicas, and who was one when it got room."""
+        return self.needed_bytes.keys() & {*replicas, *self.promoted}
+
+    def passes(self, replicas: Collection[str]) -> bool:
+        """Whether some of it was made for a while only."""
+        return bool(self.beside_bytes or self.needed_bytes.keys() - self.lasting_needs(replicas))
+
+    def without_passing_needs(
+        self, targets_bytes: Mapping[str, int], replicas: Collection[str]
+    ) -> dict[str, int]:
+        """The sizes before, where some of it was made for needs that pass, and is what is planned
+        now: most of them are clients' buffers, and no plan is to go by them. What was made for
+        others, all have given in proportion: what those have that cannot be given another size, and
+        what replicas hold, stays planned."""
+        stay = {*self.beside_bytes, *self.lasting_needs(replicas)}
+        if not self.needed_bytes.keys() - stay or self.made_bytes != targets_bytes:
+            return {}
+        others = {name: size for name, size in self.before_bytes.items() if name not in stay}
+        kept = {name: self.made_bytes[name] for name in stay & self.made_bytes.keys()}
+        taken = sum(kept.values()) - sum(self.before_bytes[name] for name in kept)
+        total = max(1, sum(others.values()))
+        # Rounded down, so that they fit.
+        return kept | {name: size - -(-taken * size // total) for name, size in others.items()}
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

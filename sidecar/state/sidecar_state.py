@@ -145,6 +145,14 @@ class SidecarState:
         self.applied_cycle = cycle
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
 
+    @property
+    def without_passing_needs(self) -> dict[str, int]:
+        """What would be planned now if nobody had needed anything for a while; empty where that is
+        planned."""
+        if self.room is None:
+            return {}
+        return self.room.without_passing_needs(self.targets_bytes, self.replicas)
+
     def make_room(self, room: RoomMade | None) -> None:
         """Remember it, in place of what was made before."""
         self.room = room
