@@ -25,7 +25,7 @@ def test_a_miss_waits_for_its_backend_and_a_hit_does_not() -> None:
             Application(one.socket, 3, load_of(list(range(7)) * 20)),
             Application(other.socket, 1, load_of(list(range(100_000)))),
         ]
-        answers = play_closed(applications, 0.3)
+        answers = play_closed(applications, 2.0)
         # What the last workers asked for may not have been filled.
         missed = int(np.count_nonzero(~answers.hits & (answers.application == 1)))
         assert missed - 1 <= other.client.dbsize() <= missed
