@@ -175,10 +175,11 @@ class ObservationCycle:
         self._planning_basis.look(self._observed_at, self._planned_bytes(), at_once=True)
         self.before_observation()
         seen = self._snapshots(settings)
-        if not seen and not is_stopped():
+        if is_stopped():
+            return
+        if not seen:
             self._metrics.observations_without_servers.inc()
             log.warning("no server answers: nothing to observe")
-        if not seen or is_stopped():
             return
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
@@ -200,13 +201,12 @@ class ObservationCycle:
             self._planning_basis.forget_first(replicas)
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
-            observation = _with_unlimited(self._planning_basis.judged(observation), seen)
+            has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
+            observation = _with_unlimited(self._planning_basis.judged(observation, has), seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
                 state.first_bytes = self._planning_basis.first_bytes
-                state.latencies = {
-                    server.name: ObservedLatency.of(server) for server in observation.servers
-                }
+                state.latencies = {one.name: ObservedLatency.of(one) for one in observation.servers}
             # The last one that was answered may still be carried out by order.
             self.asked.keep(observation, {*self._store.now.asked, self._store.now.applied_cycle})
         self._outstanding = (observation, time.monotonic())

@@ -166,15 +166,19 @@ class HalfLifeSelection:
                 self._is_behind &= filled - longest > _SLACK * total
                 self._judge(now - others, filled - others[_FIRST], total, steps)
         else:
-            # Plans for other servers, bounds or weights say nothing.
-            self._planner = planner
-            units = planner.units(sizes_bytes)
-            self._in_force = VirtualDivision(units)
-            # The first sizes have to be filled, too.
-            self._divisions = [VirtualDivision(units) for _ in (*MEMORIES, _FIRST)]
+            self.begin_with(planner, sizes_bytes)
         for division, memory in zip(self._divisions, MEMORIES, strict=False):
             division.planned = planner.plan(planner.miss_costs(counts, memory))
         self._divisions[_FIRST].planned = self._first_units(planner)
+
+    def begin_with(self, planner: VirtualPlanner, filled_bytes: Mapping[str, int]) -> None:
+        """Plans so far, for other servers, bounds or weights, say nothing of those by ``planner``.
+        All begin with what is filled now: what comes later has to be filled, the first sizes,
+        too."""
+        self._planner = planner
+        units = planner.units(filled_bytes)
+        self._in_force = VirtualDivision(units)
+        self._divisions = [VirtualDivision(units) for _ in (*MEMORIES, _FIRST)]
 
     def planned(self, *, applied: bool, early: bool) -> None:
         """There is a new plan; one that was early and in vain makes the next less likely."""

@@ -175,9 +175,12 @@ class PlanningBasis:
         for name in names:
             self._scores.first_bytes.pop(name, None)
 
-    def judged(self, observation: Observation) -> Observation:
+    def judged(
+        self, observation: Observation, has_bytes: Mapping[str, int] | None = None
+    ) -> Observation:
         """The observation that was made by ``memory``, with what may be chance in it; or, where
-        plans did harm, with the first sizes for bounds."""
+        plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of
+        what is planned."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all = not learnt
@@ -187,16 +190,18 @@ class PlanningBasis:
         )
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
-        self._plan_by(
-            [_planned(server, server.backend_latency_seconds) for server in free],
-            observation.budget_bytes - kept_bytes,
-        )
-        memory = self.memory
-        if memory is None or self._planner is None:
+        before, budget_bytes = self._planner, observation.budget_bytes - kept_bytes
+        self._plan_by([_planned(one, one.backend_latency_seconds) for one in free], budget_bytes)
+        if (memory := self.memory) is None or self._planner is None:
             return observation
-        self._scores.find({server.name: server.maxmemory_bytes for server in free})
-        self._scores.kept_bytes = {}
         now = {server.name: server.maxmemory_bytes for server in free}
+        self._scores.find(now)
+        self._scores.kept_bytes = {}
+        if self._planner is not before:
+            # Not at the next step: the plan that comes is not filled by then.
+            has = has_bytes or {}
+            filled = {name: min(size, has.get(name, size)) for name, size in now.items()}
+            self._scores.begin_with(self._planner, filled)
         first = _going_back(observation, self._back_bytes(self._planner, now, learnt))
         self._scores.kept_bytes = _kept_for_bounds(observation, first)
         if self._scores.goes_back:
@@ -231,8 +236,7 @@ class PlanningBasis:
         self._scores.planned(applied=applied, early=self._was_early)
 
     def _plan_by(self, servers: list[PlannedServer], budget_bytes: int) -> None:
-        """Only another planner for other servers or weights: plans by one cannot be judged by
-        another."""
+        """Only another planner for other servers or weights: none judges plans by another."""
         minima = sum(server.minimum_bytes for server in servers)
         if len(servers) < 2 or budget_bytes <= minima:
             self._planner = None

@@ -8,6 +8,9 @@
 
 enum { MISSES, HITS, KINDS };
 
+/* How often as many as may wait may have come since the oldest of those did. */
+enum { MOST_ROUNDS = 64 };
+
 /* By the highest bits of the hash, which sampling does not look at. */
 static int is_watched(uint64_t key)
 {
@@ -120,15 +123,19 @@ static void end(struct queue *q, struct waits *w, uint64_t key, double at_us, do
     }
 }
 
-/* Forgets those that are older, and the oldest of more than `most`: that there are many does not show
- * that they stay without a write, so only the old ones count. */
-static void give_up(struct queue *q, struct waits *w, double before_us, uint64_t most)
+/* Forgets those that are older, the oldest of more than `most`, and what is of a later time than `now`:
+ * that there are many does not show that they stay without a write, so only the old ones count. Whoever
+ * writes the times may let them stand still, so the queue is bounded as well. */
+static void give_up(struct queue *q, struct waits *w, double now_us, double longest_us, uint64_t most)
 {
+    double before_us = now_us - longest_us;
     for (; q->oldest < q->next; q->oldest++) {
         const struct access *access = access_of(q, q->oldest);
         struct key_place *place = key_map_find(&q->pending, access->key);
         if (place->number != q->oldest) continue; /* it has ended */
-        if (access->at_us >= before_us && q->pending.count <= most) break;
+        if (access->at_us >= before_us && access->at_us <= now_us && q->pending.count <= most &&
+            q->next - q->oldest <= MOST_ROUNDS * most)
+            break;
         if (access->at_us < before_us) w->unwritten[WAIT_BINS - 1]++;
         key_map_take_out(&q->pending, place);
     }
@@ -149,7 +156,7 @@ int spreds_fills_take(struct fills *f, const uint64_t *keys, const uint8_t *oper
         else if (begin(hits, keys[i], times_us[i])) return -1;
     }
     for (int kind = 0; kind < KINDS; kind++)
-        give_up(&f->queues[kind], &f->waits[kind], now_us - longest_us, most);
+        give_up(&f->queues[kind], &f->waits[kind], now_us, longest_us, most);
     return 0;
 }
 

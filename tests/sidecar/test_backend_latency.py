@@ -190,8 +190,23 @@ def test_waiting_misses_are_bounded() -> None:
     pairs = PythonFills(1e9, 4096)
     for start in range(0, 20_000, 500):
         keys = np.arange(start, start + 500, dtype=np.uint64)
-        pairs.take(keys, np.full(500, MISS, np.uint8), keys * 100.0, 0.0)
+        pairs.take(keys, np.full(500, MISS, np.uint8), keys * 100.0, 2e6)
     assert len(pairs) <= 4096
+
+
+@pytest.mark.parametrize("ahead_us", [0.0, 1e15])
+def test_a_miss_of_another_time_does_not_keep_what_comes_after_it(ahead_us: float) -> None:
+    """Whoever writes the times of samples had the queue grow by 16 bytes for each later one: one
+    miss that nobody fills, in the future or at a time that stands still."""
+    pairs = Fills(1e9, 8)
+    first = np.array([1], np.uint64)
+    pairs.take(first, np.array([MISS], np.uint8), np.array([1e6 + ahead_us]), 1e6 + ahead_us)
+    keys = np.arange(2, 1002, dtype=np.uint64).repeat(2)
+    operations = np.tile(np.array([MISS, WRITE], np.uint8), 1000)
+    pairs.take(keys, operations, np.full(2000, 1e6), 1e6)
+    written = pairs.waits[0, 0].sum()
+    pairs.take(first, np.array([WRITE], np.uint8), np.array([1e6]), 1e6)
+    assert written == pairs.waits[0, 0].sum() == 1000
 
 
 Waits = list[tuple[float, bool]]
@@ -288,6 +303,8 @@ def test_the_compiled_pairs_are_the_same(most: int) -> None:
         operations = random.choice([1, MISS, WRITE, 4], count, p=[0.2, 0.5, 0.2, 0.1])
         times = now + np.cumsum(random.exponential(20.0, count)) - 10
         now = float(times[-1]) if count else now
+        if batch % 20 == 19:
+            times[count // 2 :] += 1e7  # a clock that was wrong for a moment
         taken = (keys, operations.astype(np.uint8), times, now)
         compiled.take(*taken)
         twin.take(*taken)
@@ -295,5 +312,5 @@ def test_the_compiled_pairs_are_the_same(most: int) -> None:
         if batch % 50 == 49:
             compiled.clear()
             twin.clear()
-    assert (twin.waits[0, 2].sum() > 0) == (most > 50)
+    assert (twin.waits[0, 2].sum() > 5) == (most > 50)
     assert (twin.waits[1, 0].sum() > 10) == (most > 50)

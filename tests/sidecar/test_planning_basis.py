@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import MEMORIES
+from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE
 from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.planning_basis import PlanningBasis, chance_ratio
@@ -320,3 +320,29 @@ def test_no_plan_is_judged_while_a_curve_is_still_learnt(monkeypatch: pytest.Mon
     assert learns.must_forget()
     node.step({"one": 100, "two": 100, "three": 100})
     assert judged
+
+
+@pytest.mark.parametrize("has_mebibytes", [None, 30])
+def test_what_a_plan_gives_has_to_be_filled_also_beside_one_that_takes_no_part(
+    has_mebibytes: int | None,
+) -> None:
+    """That one left with the first observation. The plan that came of it counted as filled, also
+    for the first sizes: the next plan went back, each time."""
+    node = Node()
+    reads = {"one": 2000, "two": 2}
+    for _ in range(16):
+        node.step(reads, depth_mebibytes=70)
+    has = {} if has_mebibytes is None else {"one": has_mebibytes * MEBIBYTE}
+    node.forecast.may_go_back(True)
+    node.forecast.judged(observed(three="no_eviction: noeviction"), has)
+    node.forecast.planned(applied=True)
+    moved = {**EQUAL, "one": 76 * MEBIBYTE, "two": 4 * MEBIBYTE}
+    in_force = node.forecast._scores._in_force
+    unit = node.forecast._planner.unit_bytes if node.forecast._planner else 1
+    filled = (has.get("one", EQUAL["one"]) - 2 * MEBIBYTE) / unit
+    assert in_force._filled[0] == pytest.approx(filled)
+    for _ in range(2 * STEPS_A_CYCLE):
+        node.step(reads, depth_mebibytes=70, planned=moved)
+        assert not node.forecast._scores.goes_back
+    assert in_force is node.forecast._scores._in_force
+    assert in_force._filled[0] > filled
