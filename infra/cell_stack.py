@@ -8,6 +8,7 @@ from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
 from constructs import Construct, IDependable
 
 from infra import names
+from infra.cell_alarms import add_alarms
 from infra.configuration import Cell, Configuration
 from infra.document_bucket import BucketTopic, DocumentBucket, topic_notification
 from infra.fleet_tables import FleetTables
@@ -79,6 +80,7 @@ class CellStack(Stack):
     ) -> None:
         """Both buckets, each notifying of its documents."""
         retention_days = self._configuration.retention_days
+        key_arn = self._configuration.account.documents_key_arn
         observations = DocumentBucket(
             self,
             "Observations",
@@ -87,6 +89,7 @@ class CellStack(Stack):
             settings_prefix=SETTINGS_PREFIX,
             retention_days=retention_days,
             notification=notification,
+            key_arn=key_arn,
         )
         plans = DocumentBucket(
             self,
@@ -95,6 +98,7 @@ class CellStack(Stack):
             documents_prefix=PLANS_PREFIX,
             retention_days=retention_days,
             notification=topic_notification({PLANS_PREFIX: names.plans_topic(self._cell.stack)}),
+            key_arn=key_arn,
         )
         # S3 refuses a notification that it may not deliver.
         observations.node.add_dependency(*may_notify)
@@ -122,6 +126,7 @@ class CellStack(Stack):
             plans_bucket=self._plans_name,
             refused=refused,
             log_retention_days=self._configuration.log_retention_days,
+            documents_key_arn=self._configuration.account.documents_key_arn,
         )
         return [], task_notification()
 
@@ -146,8 +151,16 @@ class CellStack(Stack):
                 refused=refused,
                 log_retention_days=self._configuration.log_retention_days,
                 reserved_concurrency=self._configuration.reserved_concurrency,
+                account=self._configuration.account,
                 called_by=names.observations_topic(stack, method) if has_topics else None,
             )
+            if self._configuration.cell_alarms:
+                add_alarms(
+                    function,
+                    name=names.solver(stack, method),
+                    function=function.function,
+                    topic=self._alarms_topic(function),
+                )
             may_notify.append(
                 self._topic_of(method, function, refused) if has_topics else function.permission
             )
@@ -159,6 +172,10 @@ class CellStack(Stack):
             receivers = {OBSERVATIONS_PREFIX: name_of(stack, methods[0])}
         notification = topic_notification if has_topics else function_notification
         return may_notify, notification(receivers)
+
+    def _alarms_topic(self, scope: Construct) -> aws_sns.ITopic:
+        name = names.alarms_topic(self._configuration.name)
+        return aws_sns.Topic.from_topic_arn(scope, "AlarmsTopic", HERE.regional_arn("sns", name))
 
     def _topic_of(
         self, method: str, function: SolverFunction, refused: aws_sqs.IQueue

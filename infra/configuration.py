@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from infra import limits, names
+from infra.account import Account, read_account
 from infra.configured_nodes import Node, read_nodes
 from infra.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
 from solver_lambda.documents.reader import DocumentError, Fields
@@ -23,8 +24,32 @@ STACK_NAME_CHARACTERS = 20
 # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
 RESERVED_PREFIXES = ("sthree-", "amzn-s3-demo-")
 # CloudWatch Logs takes only these.
-LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827)
+LOG_RETENTION_DAYS = (
+    1,
+    3,
+    5,
+    7,
+    14,
+    30,
+    60,
+    90,
+    120,
+    150,
+    180,
+    365,
+    400,
+    545,
+    731,
+    1096,
+    1827,
+    2192,
+    2557,
+    2922,
+    3288,
+    3653,
+)
 NODES_PER_CELL = 40
+ALARMS_OF_A_FUNCTION = 4  # where it has any: infra/cell_alarms.py
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,8 @@ class Configuration:
             function has a topic as well, that S3 tells of observations and that calls it, as in the
             thesis.
         analytics: whether AWS Glue has tables over the documents, to be asked by Athena.
+        cell_alarms: whether each function has alarms of its own.
+        account: what the organisation demands.
         source: the file, for messages.
     """
 
@@ -79,6 +106,8 @@ class Configuration:
     reserved_concurrency: int | None = None
     topics: str = "one"
     analytics: bool = False
+    cell_alarms: bool = False
+    account: Account = field(default_factory=Account)
     source: str = field(default="the stack's file", compare=False)
 
     @property
@@ -89,6 +118,12 @@ class Configuration:
             Cell(name, names.cell_stack(self.name, name), tuple(members))
             for name, members in groupby(nodes, key=lambda node: node.cell)
         )
+
+    @property
+    def alarms_of_cells(self) -> int:
+        """How many alarms there are beside those that all cells share."""
+        functions = sum(len(cell.methods) for cell in self.cells)
+        return ALARMS_OF_A_FUNCTION * functions if self.cell_alarms else 0
 
     def cell_of(self, node: str) -> tuple[Cell, Node] | None:
         """A node by its name, with its cell."""
@@ -141,6 +176,8 @@ def _configuration(fields: Fields) -> Configuration:
         log_retention_days=log_retention_days,
         topics=fields.text("topics", "one", TOPICS),
         analytics=fields.boolean("analytics", False),
+        cell_alarms=fields.boolean("cell_alarms", False),
+        account=read_account(fields.table("account", {})),
         reserved_concurrency=(
             fields.integer("reserved_concurrency", low=1)
             if fields.has("reserved_concurrency")
@@ -200,6 +237,10 @@ def _check_limits(fields: Fields, configuration: Configuration) -> None:
     """Refuse what does not go together, or is more than AWS takes."""
     if configuration.topics == "two" and configuration.controller != "lambda":
         raise fields.refuse("topics", '"two" goes with controller = "lambda"')
+    if configuration.cell_alarms and configuration.controller != "lambda":
+        raise fields.refuse("cell_alarms", 'goes with controller = "lambda"')
+    if configuration.account.traces and configuration.controller != "lambda":
+        raise fields.refuse("account.traces", 'goes with controller = "lambda"')
     functions = 0
     for cell in configuration.cells:
         size = limits.CellSize(
@@ -208,6 +249,7 @@ def _check_limits(fields: Fields, configuration: Configuration) -> None:
             len(cell.methods),
             configuration.analytics,
             configuration.topics == "two",
+            configuration.cell_alarms,
         )
         functions += size.functions
         for sentence in limits.too_much_in_a_cell(configuration.controller, size):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, Duration, RemovalPolicy, aws_iam, aws_s3, aws_sns
+from aws_cdk import Aws, Duration, RemovalPolicy, aws_iam, aws_kms, aws_s3, aws_sns
 from constructs import Construct
 
 from infra.notifications import key_filter
@@ -67,7 +67,8 @@ class DocumentBucket(Construct):
 
     A first deployment that fails removes the bucket, so that it can be repeated; nothing else does.
     ``notification`` is set on the CloudFormation resource itself: the library's own helper would
-    add a function of its own to set it.
+    add a function of its own to set it. ``key_arn``: of the key in KMS that encrypts documents;
+    S3's own without one.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class DocumentBucket(Construct):
         settings_prefix: str | None = None,
         retention_days: int,
         notification: aws_s3.CfnBucket.NotificationConfigurationProperty | None,
+        key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.bucket = aws_s3.Bucket(
@@ -87,7 +89,11 @@ class DocumentBucket(Construct):
             "Bucket",
             bucket_name=name,
             block_public_access=aws_s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=aws_s3.BucketEncryption.S3_MANAGED,
+            encryption=(
+                aws_s3.BucketEncryption.KMS if key_arn else aws_s3.BucketEncryption.S3_MANAGED
+            ),
+            encryption_key=aws_kms.Key.from_key_arn(self, "Key", key_arn) if key_arn else None,
+            bucket_key_enabled=bool(key_arn) or None,  # a request to KMS for many documents
             enforce_ssl=True,
             object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,

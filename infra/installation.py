@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from aws_cdk import App, Stack, aws_lambda
+from aws_cdk import App, Stack, Tags, aws_iam, aws_lambda
 
+from infra.account import Account
 from infra.cell_stack import CellStack
 from infra.chosen_controller import chosen_controller
 from infra.configuration import Configuration
 from infra.review_exceptions import review
 from infra.shared_stack import SharedStack
+from infra.stack_environment import HERE
 
 
 def add_stacks(
@@ -41,5 +43,18 @@ def add_stacks(
         )
         stack.add_stack_dependency(shared)  # names its queues
         cells.append(stack)
-    review(app, [shared, *cells])
-    return [shared, *cells]
+    stacks = [shared, *cells]
+    _meet(configuration.account, app, stacks)
+    review(app, stacks)
+    return stacks
+
+
+def _meet(account: Account, app: App, stacks: Sequence[Stack]) -> None:
+    """Tags on all that takes any, and a boundary on each role."""
+    for key, value in account.tags:
+        Tags.of(app).add(key, value)
+    if (arn := account.boundary_arn(HERE)) is None:
+        return
+    for stack in stacks:
+        policy = aws_iam.ManagedPolicy.from_managed_policy_arn(stack, "Boundary", arn)
+        aws_iam.PermissionsBoundary.of(stack).apply(policy)

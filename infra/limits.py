@@ -87,6 +87,7 @@ CELL = {
     "auto": Counts(resources=30, outputs=5, size_bytes=40_000),  # the larger of the two
 }
 FUNCTION_TOPIC = Counts(resources=3, outputs=0, size_bytes=3_500)
+FUNCTION_ALARMS = Counts(resources=4, outputs=0, size_bytes=6_000)
 FUNCTION = Counts(resources=6, outputs=0, size_bytes=9_000)
 # Where there are analytics: the shared stack's database, a cell's tables.
 DATABASE = Counts(resources=1, outputs=0, size_bytes=1_000)
@@ -106,6 +107,7 @@ class CellSize:
     functions: int
     analytics: bool = False
     has_topics: bool = False  # that call the functions
+    has_alarms: bool = False  # of the functions
 
     def counts(self, controller: str) -> Counts:
         needed = CELL[controller]
@@ -115,6 +117,8 @@ class CellSize:
             needed = needed.plus(FUNCTION, self.functions)
             if self.has_topics:
                 needed = needed.plus(FUNCTION_TOPIC, self.functions)
+            if self.has_alarms:
+                needed = needed.plus(FUNCTION_ALARMS, self.functions)
         for delivery in self.deliveries:
             needed = needed.plus(NODE[delivery])
         return needed

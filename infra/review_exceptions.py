@@ -29,6 +29,7 @@ OWN_BY_TAG = (
     "names yet under the prefix of the caller's own tag; other accounts' buckets are excluded."
 )
 OWN_LOG_STREAMS = "Lambda names the streams of the function's own log group as it runs."
+TRACES = "X-Ray takes no resource; the library writes the statement."
 NO_FLOW_LOGS = (
     "Nothing listens in this network and no security group lets anything in; its tasks live for "
     "seconds, and S3's own events say what they wrote."

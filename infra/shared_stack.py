@@ -1,79 +1,24 @@
 """What all cells share: where alarms go, dead letters with their alarms, and the two policies.
 
-Alarms cost by the piece, so there are none in a cell: a failed or throttled function's observation
-ends in the queue of the refused ones, a plan that no node takes in that of the undelivered ones.
+Alarms cost by the piece, so a cell has some only where that is asked for: a failed or throttled
+function's observation ends in the queue of the refused ones, a plan that no node takes in that of
+the undelivered ones.
 What ends in neither, because the queue itself did not take it, has no alarm; the node says so,
 whose sidecar counts each plan that does not come by its deadline.
-
-Dead-letter queues, the alarms that say that something is lost or late, and where they go.
 """
 
 from __future__ import annotations
 
-from aws_cdk import (
-    Aws,
-    CfnOutput,
-    Duration,
-    Stack,
-    aws_cloudwatch,
-    aws_cloudwatch_actions,
-    aws_iam,
-    aws_sns,
-    aws_sqs,
-)
+from aws_cdk import Aws, CfnOutput, Duration, Stack, aws_iam, aws_sns, aws_sqs
 from constructs import Construct
 
 from infra import names
+from infra.alarms import ALARM_PERIOD, AlarmTopic, raise_alarm
 from infra.configuration import Configuration
 from infra.fleet_tables import FleetDatabase
 from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
 from infra.stack_environment import HERE
 from infra.tagged_access import TaggedAccess
-
-ALARM_PERIOD = Duration.minutes(5)
-
-
-class AlarmTopic(Construct):
-    """Where alarms go: the operator subscribes an address or a pager to it."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
-        super().__init__(scope, construct_id)
-        self.topic = aws_sns.Topic(
-            self, "Topic", topic_name=name, signature_version="2", enforce_ssl=True
-        )
-        self.topic.add_to_resource_policy(
-            aws_iam.PolicyStatement(
-                sid="AlarmsPublish",
-                actions=["sns:Publish"],
-                resources=[self.topic.topic_arn],
-                principals=[aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-            )
-        )
-
-
-def raise_alarm(
-    scope: Construct,
-    construct_id: str,
-    *,
-    name: str,
-    meaning: str,
-    metric: aws_cloudwatch.IMetric,
-    topic: aws_sns.ITopic,
-) -> None:
-    """Tell ``topic`` of each five minutes in which ``metric`` is above zero."""
-    alarm = aws_cloudwatch.Alarm(
-        scope,
-        construct_id,
-        alarm_name=name,
-        alarm_description=meaning,
-        metric=metric,
-        threshold=0,
-        comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-        evaluation_periods=1,
-        treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
-    )
-    alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(topic))
 
 
 class DeadLetters(Construct):
@@ -118,7 +63,9 @@ class SharedStack(Stack):
         super().__init__(scope, construct_id, description="SPREDS: what its cells share")
         name = configuration.name
         self._alarms = AlarmTopic(self, "Alarms", name=names.alarms_topic(name)).topic
-        TaggedAccess(self, "Access", name=name)
+        TaggedAccess(
+            self, "Access", name=name, documents_key_arn=configuration.account.documents_key_arn
+        )
         any_cell = names.any_cell(name)
         undelivered = self._dead_letters(
             "Undelivered",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from aws_cdk import aws_iam
 
 from infra.review_exceptions import OWN_PREFIX, accept_wildcards
@@ -9,8 +12,26 @@ from infra.stack_environment import HERE
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 
 
-def grant_documents(role: aws_iam.Role, *, observations_bucket: str, plans_bucket: str) -> None:
-    """Let ``role`` read every node's observations and write every node's plans."""
+def use_of_key(
+    key_arn: str, conditions: Mapping[str, Any] | None = None
+) -> aws_iam.PolicyStatement:
+    """To read and write, through S3 alone, what the key encrypts."""
+    by_s3 = {"StringEquals": {"kms:ViaService": f"s3.{HERE.region}.{HERE.url_suffix}"}}
+    return aws_iam.PolicyStatement(
+        sid="UseDocumentsKey",
+        actions=["kms:Decrypt", "kms:GenerateDataKey"],
+        resources=[key_arn],
+        conditions={**by_s3, **(conditions or {})},
+    )
+
+
+def grant_documents(
+    role: aws_iam.Role, *, observations_bucket: str, plans_bucket: str, key_arn: str | None
+) -> None:
+    """Let ``role`` read every node's observations and write every node's plans, which the key of
+    ``key_arn`` encrypts, if there is one."""
+    if key_arn:
+        role.add_to_policy(use_of_key(key_arn))
     for statement in (
         aws_iam.PolicyStatement(
             sid="GetObservations",

@@ -16,9 +16,10 @@ from aws_cdk import (
 )
 from constructs import Construct
 
+from infra.account import Account
 from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
 from infra.notifications import key_filter
-from infra.review_exceptions import OWN_LOG_STREAMS, accept_wildcards
+from infra.review_exceptions import OWN_LOG_STREAMS, TRACES, accept, accept_wildcards
 from infra.solver_access import grant_documents, solver_environment
 from infra.stack_environment import HERE
 
@@ -45,6 +46,7 @@ class SolverFunction(Construct):
         refused: aws_sqs.IQueue,
         log_retention_days: int,
         reserved_concurrency: int | None,
+        account: Account,
         called_by: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -55,14 +57,16 @@ class SolverFunction(Construct):
             log_group_name=f"/aws/lambda/{name}",
             retention_in_days=log_retention_days,
         )
-        self.role = self._role(name, observations_bucket, plans_bucket)
+        self.role = self._role(name, observations_bucket, plans_bucket, account.documents_key_arn)
         environment = {
             **solver_environment(
                 observations_bucket=observations_bucket, plans_bucket=plans_bucket
             ),
             "SPREDS_SOLVER": solver,
         }
-        self.function = self._function(name, code, environment, refused, reserved_concurrency)
+        self.function = self._function(
+            name, code, environment, refused, reserved_concurrency, account.traces
+        )
         self.function.node.add_dependency(logs)  # or Lambda makes one that is never emptied
         self.permission = aws_lambda.CfnPermission(
             self,
@@ -78,11 +82,18 @@ class SolverFunction(Construct):
             ),
         )
 
-    def _role(self, name: str, observations_bucket: str, plans_bucket: str) -> aws_iam.Role:
+    def _role(
+        self, name: str, observations_bucket: str, plans_bucket: str, key_arn: str | None
+    ) -> aws_iam.Role:
         role = aws_iam.Role(
             self, "Role", assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com")
         )
-        grant_documents(role, observations_bucket=observations_bucket, plans_bucket=plans_bucket)
+        grant_documents(
+            role,
+            observations_bucket=observations_bucket,
+            plans_bucket=plans_bucket,
+            key_arn=key_arn,
+        )
         write_logs = aws_iam.PolicyStatement(
             sid="WriteLogs",
             actions=["logs:CreateLogStream", "logs:PutLogEvents"],
@@ -99,8 +110,9 @@ class SolverFunction(Construct):
         environment: dict[str, str],
         refused: aws_sqs.IQueue,
         reserved_concurrency: int | None,
+        traces: bool,
     ) -> aws_lambda.Function:
-        return aws_lambda.Function(
+        function = aws_lambda.Function(
             self,
             "Function",
             function_name=name,
@@ -121,7 +133,11 @@ class SolverFunction(Construct):
             retry_attempts=0,
             max_event_age=Duration.hours(1),
             on_failure=aws_lambda_destinations.SqsDestination(refused),
+            tracing=aws_lambda.Tracing.ACTIVE if traces else None,
         )
+        if traces:
+            accept(self.role, "IAM5[Resource::*]", TRACES)
+        return function
 
 
 def function_notification(

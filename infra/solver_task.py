@@ -56,6 +56,7 @@ class SolverTask(Construct):
         plans_bucket: str,
         refused: aws_sqs.IQueue,
         log_retention_days: int,
+        documents_key_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
         name = names.solver(stack)
@@ -64,7 +65,10 @@ class SolverTask(Construct):
             self, "Role", assumed_by=aws_iam.ServicePrincipal("ecs-tasks.amazonaws.com")
         )
         grant_documents(
-            self.role, observations_bucket=observations_bucket, plans_bucket=plans_bucket
+            self.role,
+            observations_bucket=observations_bucket,
+            plans_bucket=plans_bucket,
+            key_arn=documents_key_arn,
         )
         self._task = self._definition(
             name,

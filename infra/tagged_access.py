@@ -18,6 +18,7 @@ from constructs import Construct
 from infra import names
 from infra.names import NODE_TAG, SERVER_TAG
 from infra.review_exceptions import OWN_BY_TAG, accept_wildcards
+from infra.solver_access import use_of_key
 from infra.stack_environment import HERE
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
@@ -39,9 +40,12 @@ _IS_TEAM = {"Null": {NODE_KEY: "false", SERVER_KEY: "false"}}
 
 
 class TaggedAccess(Construct):
-    """Both managed policies of the installation called ``name``."""
+    """Both managed policies of the installation called ``name``; ``documents_key_arn``: of the key
+    that encrypts documents, if there is one."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, documents_key_arn: str | None
+    ) -> None:
         super().__init__(scope, construct_id)
         cell = names.any_cell(name)
         observations, plans = HERE.bucket(cell, "observations"), HERE.bucket(cell, "plans")
@@ -49,13 +53,20 @@ class TaggedAccess(Construct):
             "Nodes",
             names.nodes_policy(name, HERE.region),
             f"SPREDS: what the node named by the caller's tag {NODE_TAG} may do",
-            [*_documents(observations, plans), *_notified(name, cell)],
+            [
+                *_documents(observations, plans),
+                *_notified(name, cell),
+                *([use_of_key(documents_key_arn, _IS_NODE)] if documents_key_arn else []),
+            ],
         )
         self._policy(
             "Teams",
             names.teams_policy(name, HERE.region),
             f"SPREDS: the settings of the server named by the tags {NODE_TAG} and {SERVER_TAG}",
-            _settings(observations),
+            [
+                *_settings(observations),
+                *([use_of_key(documents_key_arn, _IS_TEAM)] if documents_key_arn else []),
+            ],
         )
 
     def _policy(

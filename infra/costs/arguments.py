@@ -77,8 +77,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         "--stack",
         type=Path,
         metavar="FILE",
-        help="take nodes, servers, cycles a day, cells, topics and retention from a stack's TOML "
-        "file, such as infra/stack.toml; what else is given here counts more",
+        help="take nodes, servers, cycles a day, cells, topics, alarms and retention from a "
+        "stack's TOML file, such as infra/stack.toml; what else is given here counts more",
     )
     _add_measurements(parser)
     _add_answer(parser)
@@ -100,6 +100,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> 
             # Where both occur, the queues, which cost more.
             delivery="http" if deliveries == {"http"} else "sqs",
             retention_days=f"{stack.retention_days}",
+            alarms=f"{Workload.alarms + stack.alarms_of_cells}",
         )
         options = parser.parse_args(arguments)
     return options

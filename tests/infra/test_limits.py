@@ -30,6 +30,7 @@ LONG = tuple(Node(f"{'n' * 60}-{number:02d}", cell="c" * 13) for number in range
         {"nodes": SOLVERS, "topics": "two"},
         {"analytics": True},
         {"nodes": LONG, "analytics": True},
+        {"nodes": SOLVERS, "cell_alarms": True},
     ],
 )
 def test_the_counts_are_those_of_the_templates(changes: Any, synthesise: Callable) -> None:
@@ -42,6 +43,7 @@ def test_the_counts_are_those_of_the_templates(changes: Any, synthesise: Callabl
         len(cell.methods),
         analytics,
         made.configuration.topics == "two",
+        made.configuration.cell_alarms,
     )
     counts = size.counts(made.configuration.controller)
     assert len(made.cell.template["Resources"]) == counts.resources

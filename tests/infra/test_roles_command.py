@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
-import shlex
+import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
+from infra.account import Account
 from infra.configuration import Configuration
 from infra.configured_nodes import Node
 from infra.names import place
-from infra.roles import RoleError, node_lines, team_lines
+from infra.roles import Line, RoleError, node_lines, removal_lines, team_lines
 
 CONFIGURATION = Configuration("spreds", (Node("web"), Node("n" * 45)))
 OHIO = place("123456789012", "us-east-2")
 CHINA = place("123456789012", "cn-north-1")
 
 
-def trust(lines: list[list[str]]) -> dict[str, str]:
+def trust(lines: list[Line]) -> dict[str, str]:
     """Who may assume the role that the first command makes."""
-    document = json.loads(lines[0][lines[0].index("--assume-role-policy-document") + 1])
+    made = lines[0].arguments
+    document = json.loads(made[made.index("--assume-role-policy-document") + 1])
     (statement,) = document["Statement"]
     # Who may tag a session could take any node's place.
     assert statement["Action"] == "sts:AssumeRole"
@@ -34,28 +40,29 @@ def trust(lines: list[list[str]]) -> dict[str, str]:
 
 def test_a_nodes_role_is_for_ec2_and_who_may_assume_it() -> None:
     lines = node_lines(CONFIGURATION, "web", OHIO)
-    assert [line[2] for line in lines] == [
-        "create-role", "attach-role-policy", "create-instance-profile",
-        "add-role-to-instance-profile",
+    assert [line.arguments[0] for line in lines] == [
+        "create-role", "update-assume-role-policy", "tag-role", "attach-role-policy",
+        "create-instance-profile", "add-role-to-instance-profile",
     ]  # fmt: skip
     assert trust(lines) == {
         "Service": "ec2.amazonaws.com",
         "AWS": "arn:aws:iam::123456789012:root",
     }
-    assert "arn:aws:iam::123456789012:policy/spreds-nodes-us-east-2" in lines[1]
+    assert "arn:aws:iam::123456789012:policy/spreds-nodes-us-east-2" in lines[3].arguments
 
 
 def test_in_china_names_are_china_s() -> None:
     lines = node_lines(CONFIGURATION, "web", CHINA)
     assert trust(lines)["Service"] == "ec2.amazonaws.com.cn"
-    assert "arn:aws-cn:iam::123456789012:policy/spreds-nodes-cn-north-1" in lines[1]
+    assert "arn:aws-cn:iam::123456789012:policy/spreds-nodes-cn-north-1" in lines[3].arguments
 
 
 def test_a_teams_role_is_for_whom_it_is_given_to() -> None:
     somebody = "arn:aws:iam::123456789012:role/checkout"
     lines = team_lines(CONFIGURATION, "web", "cart.eu", OHIO, somebody)
     assert trust(lines) == {"AWS": somebody}
-    tags = lines[0][lines[0].index("--tags") + 1 :]
+    made = lines[0].arguments
+    tags = list(made[made.index("--tags") + 1 :])
     assert tags == ["Key=spreds-node,Value=web", "Key=spreds-server,Value=cart.eu"]
 
 
@@ -87,9 +94,10 @@ def test_the_command_prints_lines_for_a_shell(tmp_path: Path) -> None:
         [*command, *place_options, "--team", "web/cart"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    lines = [shlex.split(line) for line in said.stdout.splitlines()]
     configuration = Configuration("spreds", (Node("web"),))
-    assert lines == team_lines(configuration, "web", "cart", OHIO)
+    assert said.stdout.splitlines() == [
+        str(line) for line in team_lines(configuration, "web", "cart", OHIO)
+    ]
     nobody = subprocess.run(
         [*command, *place_options, "--node", "nobody"], capture_output=True, text=True
     )
@@ -99,3 +107,108 @@ def test_the_command_prints_lines_for_a_shell(tmp_path: Path) -> None:
     )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("roles: no server can be called ''")
+
+
+def test_what_an_organisation_demands_is_on_the_role() -> None:
+    account = Account((("owner", "caches"),), permissions_boundary="bound")
+    lines = node_lines(replace(CONFIGURATION, account=account), "web", OHIO)
+    bound = ("--permissions-boundary", "arn:aws:iam::123456789012:policy/bound")
+    tags = ("--tags", "Key=owner,Value=caches", "Key=spreds-node,Value=web")
+    role = ("--role-name", "spreds.web.us-east-2")
+    assert lines[0].arguments[-5:] == (*bound, *tags)
+    assert lines[2].arguments == ("tag-role", *role, *tags)
+    assert lines[3].arguments == ("put-role-permissions-boundary", *role, *bound)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[tuple[Callable[[list[Line]], int], Any]]:
+    """Runs lines as a shell does, each until one fails, by an ``aws`` that speaks to an emulator;
+    and IAM there."""
+    (program := tmp_path / "aws").write_text(f"#!{sys.executable}\n{AWS}")
+    program.chmod(0o755)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_DEFAULT_REGION": "us-east-2",
+    }
+
+    def run(lines: list[Line]) -> int:
+        text = "\n".join(map(str, lines))
+        return subprocess.run(["sh", "-e"], input=text, text=True, env=environment).returncode
+
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    url = environment["AWS_ENDPOINT_URL"]
+    iam = boto3.client("iam", endpoint_url=url, region_name="us-east-2", **keys)
+    try:
+        yield run, iam
+    finally:
+        server.stop()
+
+
+# The AWS CLI's own way with options, of IAM's commands and of no others.
+AWS = """
+import json, sys
+import boto3, botocore.exceptions, jmespath
+
+_, service, command, *words = sys.argv
+given, name, query = {}, None, None
+for word in words:
+    if word.startswith("--"):
+        name = "".join(part.title() for part in word[2:].split("-"))
+        given[name] = []
+    else:
+        given[name].append(word)
+query = given.pop("Query", [None])[0]
+given.pop("Output", None)
+tags = given.pop("Tags", None)
+values = {name: words[0] for name, words in given.items()}
+if tags:
+    pairs = [dict(part.split("=", 1) for part in tag.split(",")) for tag in tags]
+    values["Tags"] = pairs
+try:
+    answer = getattr(boto3.client(service), command.replace("-", "_"))(**values)
+except botocore.exceptions.ClientError as error:
+    sys.exit(str(error))
+answer.pop("ResponseMetadata", None)
+found = jmespath.search(query, answer) if query else answer
+print(chr(10).join(found) if query else json.dumps(found, default=str))
+"""
+
+
+def test_the_lines_can_be_run_again_and_be_taken_back(
+    shell: tuple[Callable[[list[Line]], int], Any],
+) -> None:
+    run, iam = shell
+    for kind in ("nodes", "teams"):
+        statement = {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}
+        document = {"Version": "2012-10-17", "Statement": [statement]}
+        name = f"spreds-{kind}-us-east-2"
+        iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(document))
+    for _ in range(2):
+        assert run(node_lines(CONFIGURATION, "web", OHIO)) == 0
+    role = "spreds.web.us-east-2"
+    (held,) = iam.get_instance_profile(InstanceProfileName=role)["InstanceProfile"]["Roles"]
+    assert held["RoleName"] == role
+    (attached,) = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    assert attached["PolicyName"] == "spreds-nodes-us-east-2"
+    # Somebody else may assume it now, and it has what the organisation demands.
+    other = replace(CONFIGURATION, account=Account((("owner", "caches"),)))
+    somebody = "arn:aws:iam::123456789012:role/ops"
+    assert run(node_lines(other, "web", OHIO, somebody)) == 0
+    found = iam.get_role(RoleName=role)["Role"]
+    assert found["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["AWS"] == somebody
+    tags = {tag["Key"]: tag["Value"] for tag in iam.list_role_tags(RoleName=role)["Tags"]}
+    assert tags == {"owner": "caches", "spreds-node": "web"}
+    assert run(team_lines(CONFIGURATION, "web", "cart", OHIO)) == 0
+    # Also of nodes that the file does not name any more.
+    gone = Configuration("spreds", (Node("other"),))
+    assert run(removal_lines(gone, "web", None, OHIO)) == 0
+    assert run(removal_lines(gone, "web", "cart", OHIO)) == 0
+    assert iam.list_roles()["Roles"] == []
+    assert iam.list_instance_profiles()["InstanceProfiles"] == []

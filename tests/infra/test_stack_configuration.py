@@ -117,6 +117,40 @@ HTTP = 'delivery = "http", public_url = '
             "nodes (6 in 6 cells) make 7 networks in an account and region, and AWS allows 5",
         ),
         (
+            'controller = "fargate"\ncell_alarms = true\n' + NODES,
+            'cell_alarms goes with controller = "lambda"',
+        ),
+        (
+            'controller = "embedded"\n[account]\ntraces = true\n' + NODES,
+            'account.traces goes with controller = "lambda"',
+        ),
+        (
+            "[account]\nboundary = 'developers'\n" + NODES,
+            "account.boundary is not a known key",
+        ),
+        (
+            "[account]\npermissions_boundary = 'a b'\n" + NODES,
+            "account.permissions_boundary must be the name or the ARN of a managed policy, not 'a",
+        ),
+        (
+            "[account]\npermissions_boundary = 'arn:aws:iam::1:policy/x'\n" + NODES,
+            "account.permissions_boundary must be the name or the ARN of a managed policy",
+        ),
+        (
+            "[account]\ndocuments_key = 'alias/ours'\n" + NODES,
+            "account.documents_key must be the ARN of a key in KMS",
+        ),
+        (
+            "[account.tags]\nspreds-node = 'x'\n" + NODES,
+            "account.tags.spreds-node gives a role its rights, so nothing else may carry it",
+        ),
+        ("[account.tags]\n'aws:x' = 'x'\n" + NODES, "account.tags.aws:x is no tag: it must match"),
+        ("[account.tags]\nx = 'a;b'\n" + NODES, "account.tags.x must match"),
+        (
+            "[account.tags]\n" + "".join(f"t{n} = 'x'\n" for n in range(41)) + NODES,
+            "account.tags.t40 is one of 41 tags, and 40 may be",
+        ),
+        (
             "reserved_concurrency = 901\n" + NODES,
             "reserved_concurrency (901) is reserved by each of 1 functions, 901 in all",
         ),
