@@ -25,7 +25,9 @@ from sidecar.observer import (
     wanted_bounds,
 )
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_keeper import excess_bytes, to_put_back
+from sidecar.servers.budget_keeper import to_put_back
+from sidecar.servers.promotions import follow_roles
+from sidecar.servers.reserved_memory import excess_bytes
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
@@ -232,26 +234,19 @@ class ObservationCycle:
         }
 
     def _planned_bytes(self) -> dict[str, int]:
-        return self._actuator.targets() | self._own_bytes()
-
-    def _own_bytes(self) -> dict[str, int]:
-        """What servers gave for a while, as it was planned before."""
-        state = self._store.now
-        fixed = {one.name for one in self._actuator.latest if not one.moves}
-        if state.room is None or state.room.needed_bytes.keys() & fixed - {*state.replicas}:
-            return {}
-        return state.without_passing_needs
+        return self._actuator.targets() | self._store.now.without_needs
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
+        follow_roles(self._store, {name: one for name, one in readings.items() if one})
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
         states = self._actuator.states()
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        own_bytes = self._own_bytes()
+        own_bytes = state.without_needs
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]

@@ -28,15 +28,23 @@ def giving_unused(
 def beside_needs(
     servers: tuple[ServerObservation, ...],
     configured_bytes: Mapping[str, int],
+    clients_bytes: Mapping[str, int],
     half_bytes: int,
     *,
     is_beside_unread: bool,
 ) -> tuple[ServerObservation, ...]:
-    """Where one needs more than is planned for what it cannot evict, or room was made beside one
-    that does not answer, each other keeps what it has, up to half of an equal share: a need may
-    come of any client, and so may a silence, and is no reason to empty them.
-    ``configured_bytes``: the minima that people set."""
-    in_need = _needed_more_bytes(servers, configured_bytes).keys()
+    """Where one needs more than is planned for what it cannot evict, or much for its clients, or
+    room was made beside one that does not answer, each other keeps what it has, up to half of an
+    equal share: a need may come of any client, and so may a silence, and is no reason to empty
+    them. ``configured_bytes``: the minima that people set; ``clients_bytes``: what clients took in
+    the whole window."""
+    in_need = {*_needed_more_bytes(servers, configured_bytes)}
+    # Also once it is planned for: with less for all others, what is best for them may be nothing.
+    in_need |= {
+        name
+        for name, size in clients_bytes.items()
+        if size > max(half_bytes // 2, configured_bytes[name])
+    }
     if not in_need and not is_beside_unread:
         return servers
     kept = {

@@ -110,6 +110,7 @@ def observe(
     servers = beside_needs(
         tuple(_giving_unused(item, most_bytes, config) for item in seen),
         wanted,
+        {one.config.name: min(one.lasting_bytes, one.reading.clients_bytes) for one in seen},
         half_share_bytes(len(config.servers), budget_bytes),
         is_beside_unread=_is_beside_unread(config, seen, room),
     )

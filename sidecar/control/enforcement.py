@@ -19,7 +19,7 @@ from sidecar.servers.budget_fit import (
 )
 from sidecar.servers.first_cut import check_first_cut
 from sidecar.servers.initial_sizes import sizes_to_begin_with
-from sidecar.servers.promotions import follow_roles
+from sidecar.servers.promotions import follow_roles, held_by_replicas
 from sidecar.servers.restarted_meanwhile import planned_for_restarted
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
@@ -107,11 +107,12 @@ class Enforcement:
         DocumentError, as ``initial_sizes``, and ValueError: nothing may be set now."""
         if not self._store.now.control.sets_sizes:
             raise ValueError("nothing is set now")
-        had, fixed = self._store.now.targets_bytes, unmovable_bytes(self._actuator.states())
+        had, readings = self._store.now.targets_bytes, self._actuator.readings
+        fixed = unmovable_bytes(self._actuator.states())
         servers, budget = self.config.servers, self.budget_bytes
         fitted = partial(fitted_sizes, servers, {**had, **sizes_bytes}, fixed, budget)
         sizes = fitted(least := self._actuator.least_bytes())
-        room = RoomMade.for_needs(fitted({}), sizes, least)
+        room = RoomMade.for_needs(fitted(held_by_replicas(readings)), sizes, least)
         before = had if at_once_bytes else self.sizes_in_force()
         at_once = sizes
         if at_once_bytes:
@@ -142,7 +143,7 @@ class Enforcement:
         if not state.control.engaged:
             return in_force
         # What somebody needed just then is no size to come back to.
-        planned = state.targets_bytes | state.without_passing_needs
+        planned = state.targets_bytes | state.without_needs
         return {
             name: planned.get(name, size) if size and name not in state.control.held else size
             for name, size in in_force.items()
@@ -203,8 +204,7 @@ class Enforcement:
         readings, state = self._seen()
         if not (was_engaged := state.control.engaged):
             check_first_cut(self._actuator.budget, readings)
-        found = {name: reading.maxmemory_bytes for name, reading in readings.items()}
-        used = {name: reading.counted_bytes for name, reading in readings.items()}
+        found = {name: one.maxmemory_bytes for name, one in readings.items()}
         least = self._actuator.least_bytes()
         before_room = self._before_room(least)
         goals = before_room or state.targets_bytes
@@ -217,9 +217,9 @@ class Enforcement:
         servers = with_minima_that_fit(self.config.servers, budget_bytes := self.budget_bytes)
         # One that does not evict and has no limit counts with an equal share, or with more that it
         # uses or that is planned, and gets none.
-        share_bytes = budget_bytes // len(servers)
+        share = budget_bytes // len(servers)
         planned = state.targets_bytes if was_engaged else {}
-        limits = {one: found[one] or max(share_bytes, goals.get(one, 0)) for one in fixed}
+        limits = {one: found[one] or max(share, goals.get(one, 0)) for one in fixed}
         counted = found | bounded_claims(servers, limits, budget_bytes)
         slips = too_large(found, planned, fixed, budget_bytes)
         slips |= {name: planned[name] for name in self.contested() & planned.keys()}
@@ -231,11 +231,12 @@ class Enforcement:
             before_room or planned,
             fixed,
             budget_bytes,
-            used_bytes=used,
+            used_bytes={name: one.counted_bytes for name, one in readings.items()},
             interrupted=state.control.engaged and (bool(before_room) or not state.settled),
         )
         sizes, targets = begun(least)
-        room = state.room or RoomMade.for_needs(begun({})[1], targets, least)
+        held = begun(held_by_replicas(readings))[1]
+        room = state.room or RoomMade.for_needs(held, targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
         targets = {**targets, **(targets_bytes or {})}
         self._actuator.engage(sizes, targets, purpose, asked)
@@ -256,7 +257,7 @@ class Enforcement:
         state = self._store.now
         if state.room is None or state.room.still_needed(least_bytes):
             return {}
-        return state.without_passing_needs
+        return state.without_needs
 
     def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
         """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,

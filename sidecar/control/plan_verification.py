@@ -124,8 +124,6 @@ class PlanVerification:
         if room.is_returned:
             has = {name: one.maxmemory_bytes for name, one in readings.items() if one}
             wanted = targets
-        elif not room.passes(self._store.now.replicas):
-            return set()  # the plan went by what replicas hold
         return {
             name
             for name in has.keys() & wanted.keys()
@@ -210,7 +208,7 @@ class PlanVerification:
         """The part of one server alone; what came of it, and whether it could be taken back."""
         state = self._store.now
         # What others made room for passes, and is nothing that was planned.
-        planned = state.targets_bytes | state.without_passing_needs
+        planned = state.targets_bytes | state.without_needs
         sizes = sizes_with_one_back(
             name, self._before_bytes, planned, self._enforcement.budget_bytes
         )

@@ -18,10 +18,6 @@ from solver_lambda.documents.words import reason_words, time_words
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
 # Of two, one is often idle.
-_AS_REPLICA = (
-    "holds as a replica, so the others gave it room, and get it back when it needs less: it "
-    "follows its primary, which can be bounded"
-)
 _NOT_EVICTED = (
     "cannot evict (replies that clients do not read, scripts, a module), so the others gave it "
     "room, and get it back when it needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a "
@@ -122,12 +118,9 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     """For whom others made room, and have not got it back."""
     if state.room is None or state.room.is_returned:
         return
-    replicas = {one["name"] for one in servers if one.get("role") == "slave"}
     queues = {one["name"] for one in servers if _TAKES_WORK in (one["keep_reason"] or "")}
     for name, size in state.room.needed_bytes.items():
-        if name in state.room.promoted:
-            continue  # it holds keys, as any cache does
-        what = _AS_REPLICA if name in replicas else _AS_QUEUE if name in queues else _NOT_EVICTED
+        what = _AS_QUEUE if name in queues else _NOT_EVICTED
         yield f"{name} needs {format_size(size)} for what it {what}"
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple
 
 from sidecar.base.private_files import who_else_may_write
@@ -27,6 +29,9 @@ _PATH = r"/[A-Za-z0-9_./:+,-]+"
 _UNIX = re.compile(rf"unixsocket:({_PATH})")
 ANYBODY = -1
 _ACCEPTS_UNIX = 1 << 16  # __SO_ACCEPTCON of the kernel
+_PROBE_SECONDS = 1.0
+# Of a peer: its process, user and group, as SO_PEERCRED has them.
+_CREDENTIALS = Struct("iII")
 _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
@@ -71,7 +76,10 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
             # A title can name any place: of ports only one where somebody listens here.
             urls = [url for url in _told_by(title) if url in users or url.startswith("unix://")]
         else:
-            urls = [places[one] for places in (ports, paths) for one in inodes if one in places]
+            urls = [ports[one] for one in inodes if one in ports]
+            urls += [
+                path for one in inodes for path in paths.get(one, ()) if _is_its(path, process_id)
+            ]
         for url in sorted(urls, key=_by_kind)[:1]:
             if listeners := _who_made(url) if url.startswith("unix:") else users[url]:
                 # Anybody can have the title of another one.
@@ -99,6 +107,19 @@ def _who_made(url: str) -> frozenset[int]:
     except OSError:
         return frozenset()
     return frozenset({user, ANYBODY} if who_else_may_write(path.parent, user) else {user})
+
+
+def _is_its(url: str, process_id: int) -> bool:
+    """Whether the process has the socket there, as the kernel says to who connects."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(url.removeprefix("unix://"))
+        except OSError:
+            return False
+        told = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    maker: int = _CREDENTIALS.unpack(told)[0]
+    return maker == process_id
 
 
 def _package_users() -> Iterator[int]:
@@ -133,8 +154,8 @@ def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:
 def _told_by(title: str) -> list[str]:
     """By the title that a server gives itself; TLS is not told there."""
     first = title.split(" ")[0] if title else ""
-    if socket := _UNIX.fullmatch(first):
-        return [f"unix://{socket[1]}"]
+    if path := _UNIX.fullmatch(first):
+        return [f"unix://{path[1]}"]
     if port := _PORT.fullmatch(first):
         return [_url(port[1], int(port[2]))]
     return []
@@ -170,11 +191,13 @@ def _open_sockets(proc: Path, process_id: int) -> list[str] | None:
     return inodes
 
 
-def _listening_paths(proc: Path) -> dict[str, str]:
-    found = {}
+def _listening_paths(proc: Path) -> dict[str, list[str]]:
+    """Paths by the number of the socket; anybody can have a name in the table that looks like
+    another's row."""
+    found: dict[str, list[str]] = {}
     with suppress(OSError), (proc / "net" / "unix").open(errors="replace") as lines:
         for fields in map(str.split, lines):
             is_path = len(fields) == 8 and re.fullmatch(_PATH, fields[7])
             if is_path and int(fields[3], 16) & _ACCEPTS_UNIX:
-                found[fields[6]] = f"unix://{fields[7]}"
+                found.setdefault(fields[6], []).append(f"unix://{fields[7]}")
     return found

@@ -271,7 +271,7 @@ class Actuator:
             return
         state, fixed = self._store.now, unmovable_bytes(self._steps())
         wanted = (state.targets_bytes, self.intermediate_sizes.sizes_bytes)
-        own = state.without_passing_needs
+        own = state.without_needs
         fitted = fitted_to_budget(
             self.configs, wanted, own, fixed, budget_bytes, self.least_bytes(), self._metrics
         )

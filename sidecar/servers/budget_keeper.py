@@ -11,11 +11,12 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.promotions import follow_roles, held_by_promoted
+from sidecar.servers.promotions import LastingKeys, follow_roles
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.transitions import ServerState
-from sidecar.state.room_made import CLEARLY_LESS, RoomMade
+from sidecar.servers.unused_sizes import sizes_with_unused_shared
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 
@@ -26,19 +27,6 @@ UNUSED = "what replicas do not use"
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
-
-
-def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, int]) -> int:
-    """Memory above their limits of servers that will not give it back by themselves, and have held
-    it for the whole window: ``least_used_bytes`` is the least that each used."""
-    return sum(
-        state.held_bytes - int(state.maxmemory_bytes)
-        for state in states
-        if state.reachable
-        and state.is_freeing
-        and not state.still_frees
-        and least_used_bytes.get(state.name, 0) > state.maxmemory_bytes
-    )
 
 
 def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
@@ -87,31 +75,33 @@ class BudgetKeeper:
         self._tell = tell
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
+        self._lasting_keys = LastingKeys()
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         while self._actuator.fitted:
             self._tell(*self._actuator.fitted.popleft(), BUDGET_FELL)
+        self._lasting_keys.look(self._actuator.readings)
         if self._actuator.looks_on or not self._actuator.settled:
             return
         follow_roles(self._store, self._actuator.readings)
+        self._plan_what_lasts()
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
-        held = held_by_promoted(self._store.now.room, self._actuator.readings)
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
         # Nothing here may wait for the actuator, which may wait for a server that hangs.
         beside = counted_bytes(servers, states, budget_bytes, least)
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
-        wanted = self._wanted_again(servers, targets, beside, least | held)
+        wanted = self._wanted_again(servers, targets, beside, least)
         if not over and not too_small and wanted is None:
             self._too_little = None
             self._share_unused(servers, targets, beside, least)
             return
         # Those who have not filled, and so have not grown yet, are still to grow.
         sizes = {**(wanted or targets), **beside}
-        fitted = self._fitted(servers, sizes, beside, held if wanted else {})
+        fitted = self._fitted(servers, sizes, beside, self._grown(sizes, beside))
         if fitted is None:
             return
         sizes = fitted | {name: targets[name] for name in hanging(states)}  # when they answer
@@ -120,11 +110,8 @@ class BudgetKeeper:
             return
         self._metrics.sizes_fitted.inc()
         room = self._store.now.room
-        needed = room.still_needed(least | held) if room is not None else {}
-        needed |= {name: least[name] for name in too_small & least.keys()}
-        # Also of further room, the sizes from before any was made.
-        first = room or RoomMade(targets, {}, {})
-        made = first.for_those(sizes, beside, needed) if beside or needed else room
+        made = self._room(servers, targets, sizes, beside, is_less=wanted is not None)
+        needed = made.needed_bytes if made is not None and not made.is_returned else {}
         names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
         if too_small:
             self._set(targets, sizes, self._tell_needs(too_small), made)
@@ -138,6 +125,54 @@ class BudgetKeeper:
             purpose = "room that was made is given back"
             self._set(targets, sizes, purpose, left, at_once=left is None)
 
+    def _plan_what_lasts(self) -> None:
+        """Replicas got room for keys that were new: what has lasted since is planned for them."""
+        room = self._store.now.room
+        if room is not None and not room.is_returned:
+            kept = room.keeping(self._lasting_keys.bytes)
+            if kept != room:
+                with self._store.update() as state:
+                    state.room = kept
+
+    def _room(
+        self,
+        servers: Sequence[ServerConfig],
+        targets_bytes: dict[str, int],
+        sizes_bytes: dict[str, int],
+        beside_bytes: Mapping[str, int],
+        *,
+        is_less: bool,
+    ) -> RoomMade | None:
+        """What these sizes are of room; ``is_less``: less than was made so far is wanted."""
+        room, least = self._store.now.room, self._actuator.latest_least_bytes
+        # Also of further room, the sizes from before any was made.
+        first = room.before_bytes if room is not None else targets_bytes
+        before = self._with_replicas(servers, first)
+        needed = room.still_needed(least) if room is not None else {}
+        needed |= {name: least[name] for name in self._actuator.too_small & least.keys()}
+        needed = {name: size for name, size in needed.items() if size > before[name]}
+        if beside_bytes or needed:
+            return RoomMade(before, sizes_bytes, dict(beside_bytes), needed)
+        return room and (room.returned(sizes_bytes) if is_less else room.shifted(sizes_bytes))
+
+    def _grown(
+        self, sizes_bytes: Mapping[str, int], beside_bytes: Collection[str]
+    ) -> dict[str, int]:
+        """The sizes of those that are too small."""
+        least = self._actuator.latest_least_bytes
+        # Of two steps, perhaps.
+        grow = self._actuator.too_small & least.keys() - set(beside_bytes)
+        return {name: max(least[name], sizes_bytes[name]) for name in grow}
+
+    def _with_replicas(
+        self, servers: Sequence[ServerConfig], sizes_bytes: dict[str, int]
+    ) -> dict[str, int]:
+        """These sizes, or with what replicas' keys need where that is more: it does not pass."""
+        held = self._lasting_keys.bytes
+        grown = {name: size for name, size in held.items() if size > sizes_bytes[name]}
+        fitted = grown and self._fitted(servers, sizes_bytes, {}, grown, held)
+        return fitted or sizes_bytes
+
     def _share_unused(
         self,
         servers: Sequence[ServerConfig],
@@ -147,8 +182,10 @@ class BudgetKeeper:
     ) -> None:
         """Also while there is room for somebody: it is no part of that."""
         room = self._store.now.room
-        shared = room and self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
-        fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes, {})
+        shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
+        wanted = shared and {**shared, **beside_bytes}
+        grown = wanted and self._grown(wanted, beside_bytes)
+        fitted = wanted and self._fitted(servers, wanted, beside_bytes, grown or {})
         if room and fitted and fitted != targets_bytes:
             self._metrics.sizes_fitted.inc()
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
@@ -177,17 +214,16 @@ class BudgetKeeper:
         servers: Sequence[ServerConfig],
         sizes_bytes: dict[str, int],
         beside_bytes: Mapping[str, int],
-        held_bytes: Mapping[str, int],
+        grown_bytes: dict[str, int],
+        least_bytes: Mapping[str, int] | None = None,
     ) -> dict[str, int] | None:
-        """These sizes within M; ``None``, and it is logged: they cannot be."""
-        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
-        least = {**least, **held_bytes}
-        # Of two steps, perhaps.
-        too_small = self._actuator.too_small & least.keys() - beside_bytes.keys()
-        grow = {name: max(least[name], sizes_bytes[name]) for name in too_small | held_bytes.keys()}
+        """These sizes within M, some of which are ``grown_bytes``; ``None``, and it is logged: they
+        cannot be. ``least_bytes``: by default, of all."""
+        budget_bytes = self._actuator.budget.bytes
+        least = self._actuator.latest_least_bytes if least_bytes is None else least_bytes
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
-            return initial_sizes(cut, sizes_bytes | grow, beside_bytes, budget_bytes, least)
+            return initial_sizes(cut, sizes_bytes | grown_bytes, beside_bytes, budget_bytes, least)
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)
@@ -206,7 +242,7 @@ class BudgetKeeper:
         be given back, perhaps because somebody has planned other sizes since."""
         room = self._store.now.room
         if room is None:
-            return self._with_own(servers, targets_bytes, beside_bytes, least_bytes)
+            return self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes
             unread = [one.name for one in self._actuator.latest if not one.reachable]
@@ -215,54 +251,18 @@ class BudgetKeeper:
             return None
         return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
 
-    def _with_own(
+    def _shared(
         self,
         servers: Sequence[ServerConfig],
         targets_bytes: Mapping[str, int],
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
-        """With what is their own of servers that do not evict any more, where more is planned for
-        them, and with what replicas use, where that is clearly less: no plan can take it from them.
-        The others share it; who keeps its size, or needs room, gives nothing."""
-        own, readings = self._store.now.own_bytes, self._actuator.readings
-        room = self._store.now.room
-        needed = room.needed_bytes if room and not room.is_returned else {}
-        if not own and not self._replicas:
-            return None
-        has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
-        may_give = (has.keys() & least_bytes.keys()) - beside_bytes.keys() - needed.keys()
-        stay = {
-            name: size
-            for name, size in own.items()
-            if name in targets_bytes and size < max(targets_bytes[name], has.get(name, size + 1))
-        }
-        if stay != own:
-            with self._store.update() as state:
-                state.own_bytes = stay
-        sizes = {
-            name: size
-            for name in stay.keys() & may_give
-            if not readings[name].evicts
-            and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
-        }
         cut = with_minima_that_fit(servers, self._actuator.budget.bytes)
-        minima_bytes = {server.name: server.minimum_bytes for server in cut}
-        sizes |= {
-            name: size
-            for name in self._replicas & may_give
-            # Below its minimum it would be brought back to that, again and again.
-            if (size := max(least_bytes[name], minima_bytes[name]))
-            < CLEARLY_LESS * targets_bytes[name]
-        }
-        apart = sizes.keys() | beside_bytes.keys()
-        others = {name: size for name, size in targets_bytes.items() if name not in apart}
-        if not sizes or not others:
-            return None
-        freed = sum(targets_bytes[name] - size for name, size in sizes.items())
-        for name, size in others.items():
-            sizes[name] = size + freed * size // sum(others.values())
-        return sizes
+        readings = self._actuator.readings
+        return sizes_with_unused_shared(
+            self._store, cut, readings, targets_bytes, beside_bytes, least_bytes
+        )
 
     def _is_returned(self, room: RoomMade) -> bool:
         """Until it is done, who does not evict any more may be shrunk for that alone."""

@@ -61,7 +61,7 @@ def guard(
     else:
         connection._connect = lambda: _checked(
             connect(),
-            lambda connected: listeners.check({_made_by(connected)}, connection.path),
+            lambda connected: _refuse_maker(connected, connection.path, listeners),
         )
 
 
@@ -77,7 +77,6 @@ class _Listeners:
         if believed is None:
             found = self._known.users
             if found is None:
-                self._learn(users)
                 return
             if found and not users:  # but in the moment before, as whoever answered by a cookie
                 raise OSError(f"nobody who can be seen listens at {place}, and nothing was sent")
@@ -91,11 +90,22 @@ class _Listeners:
                 f"{users_in_words(others)} listens at {place} now, and nothing was sent{words}"
             )
 
-    def _learn(self, users: Collection[int]) -> None:
-        """Where users cannot be told apart, nothing can be learnt; where none are seen, that is so
-        of a port that the kernel forwards."""
-        if nobody_in_particular() not in users:
+    def learn(self, users: Collection[int]) -> None:
+        """Those who have the first connection. Where users cannot be told apart, nothing can be
+        learnt; where none are seen, that is so of a port that the kernel forwards."""
+        is_first = self._believed is None and self._known.users is None
+        if is_first and nobody_in_particular() not in users:
             self._known.learn(users)
+
+    def refuse_bystanders(self, users: Collection[int], place: str) -> None:
+        """Of these, who listen, nobody has our connection: a kernel that forwards the port gives it
+        to somebody else, and one whose queue is full will give it to them. Raises OSError."""
+        is_first = self._believed is None and self._known.users is None
+        if is_first and (strangers := set(users) - {0, os.geteuid()}):
+            raise OSError(
+                f"{users_in_words(strangers)} listens at {place}, and our connection does not end "
+                "there: nothing was sent"
+            )
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
@@ -113,6 +123,12 @@ def _made_by(connected: socket.socket) -> int:
     told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     user_id: int = _CREDENTIALS.unpack(told)[1]
     return user_id
+
+
+def _refuse_maker(connected: socket.socket, path: str, listeners: _Listeners) -> None:
+    users = {_made_by(connected)}
+    listeners.check(users, path)
+    listeners.learn(users)
 
 
 def _refuse_stranger(
@@ -134,6 +150,8 @@ def _refuse_stranger(
     # Without one, the port is forwarded elsewhere.
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
+        listeners.refuse_bystanders(users, f"{host}:{port}")
+        listeners.learn(users)
         return
     if nobody_in_particular() in ends:
         raise OSError(
@@ -146,3 +164,4 @@ def _refuse_stranger(
             f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
+    listeners.learn(users)

@@ -53,6 +53,7 @@ def memory_of(
     unevictable = baseline + tables_bytes + max(0, counted - baseline) * kept // of
     return {
         "counted_bytes": counted,
+        "clients_bytes": min(counted, Figures(info, odd).get("mem_clients_normal")),
         "baseline_bytes": baseline,
         "unevictable_bytes": max(unevictable, _needed_by_clients(info, config, odd)),
         "not_counted_bytes": not_counted,

@@ -1,54 +1,79 @@
-"""Replicas that were promoted, also while no sidecar ran."""
+"""What replicas hold, and those that were promoted, also while no sidecar ran."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import least_maxmemory_bytes
-from sidecar.state.room_made import RoomMade
+from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
+
+# A look is a second; a server goes through all its clients in one.
+_LOOKS = 4
 
 
 def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
-    """Remember who is a replica. Who was one and is none any more keeps what it holds: that it
-    needs less of it now is no reason to give it back, nor is what it had as a replica a size to go
-    back to."""
-    known = set(store.now.replicas)
+    """Remember who is a replica, and who was one. Who was promoted keeps what is planned for it, as
+    it held that much: what it had as a replica before is no size to go back to."""
+    now = store.now
+    known = set(now.replicas)
     replicas = {name for name, one in readings.items() if one.ignores_maxmemory}
-    promoted = (known & readings.keys()) - replicas
-    room = store.now.room
-    if room is not None and any(
-        room.before_bytes.get(one) != room.made_bytes.get(one) for one in promoted
-    ):
-        room = room.with_promoted({one: _held_bytes(readings[one]) for one in promoted})
-    if room is not None and (followed_again := replicas.intersection(room.promoted)):
-        stay = tuple(one for one in room.promoted if one not in followed_again)
-        room = replace(room, promoted=stay)
     found = replicas | (known - readings.keys())
-    if found != known or room != store.now.room:
-        with store.update() as state:
-            state.replicas = tuple(sorted(found))
-            state.room = room
-            before = state.control.before_plan_bytes
-            now = {one: readings[one].maxmemory_bytes for one in promoted & before.keys()}
-            state.control = replace(state.control, before_plan_bytes=before | now)
-
-
-def held_by_promoted(
-    room: RoomMade | None, readings: Mapping[str, ServerReading]
-) -> dict[str, int]:
-    """What those hold, with headroom, that got room as replicas and were promoted since. One that
-    does not answer holds what is planned for it, as far as anybody knows."""
-    if room is None:
-        return {}
-    return {
-        name: _held_bytes(readings[name]) if name in readings else room.made_bytes[name]
-        for name in room.promoted
-        if name in room.made_bytes
+    new = {name: now.targets_bytes.get(name, 0) for name in (known & readings.keys()) - replicas}
+    promoted = {
+        name: size
+        for name, size in (now.promoted_bytes | new).items()
+        # By its own plan it is a cache like any other.
+        if name not in found and now.targets_bytes.get(name) == size
     }
+    if found != known or promoted != now.promoted_bytes:
+        room = now.room and now.room.keeping({name: held_bytes(readings[name]) for name in new})
+        with store.update() as state:
+            state.room = room
+            state.replicas = tuple(sorted(found))
+            state.promoted_bytes = promoted
+            before = state.control.before_plan_bytes
+            has = {one: readings[one].maxmemory_bytes for one in new.keys() & before.keys()}
+            state.control = replace(state.control, before_plan_bytes=before | has)
 
 
-def _held_bytes(reading: ServerReading) -> int:
-    return least_maxmemory_bytes(reading.maxmemory_bytes, reading.counted_bytes)
+class LastingKeys:
+    """What replicas have held for some looks: a server says only a second later that what came is
+    clients' buffers.
+
+    Attributes:
+        bytes: of each, the least of the last looks, see ``held_bytes``.
+    """
+
+    def __init__(self) -> None:
+        self.bytes: dict[str, int] = {}
+        self._seen: dict[str, deque[tuple[float, int]]] = {}
+
+    def look(self, readings: Mapping[str, ServerReading]) -> None:
+        """Take what servers said last."""
+        held = held_by_replicas(readings)
+        self._seen = {name: self._seen.get(name, deque(maxlen=_LOOKS)) for name in held}
+        for name, size in held.items():
+            seen, at_seconds = self._seen[name], readings[name].at_seconds
+            if not seen or seen[-1][0] < at_seconds:
+                seen.append((at_seconds, size))
+        self.bytes = {
+            name: min(size for _, size in seen)
+            for name, seen in self._seen.items()
+            if len(seen) == _LOOKS
+        }
+
+
+def held_by_replicas(readings: Mapping[str, ServerReading]) -> dict[str, int]:
+    """What those hold that are replicas now, see ``held_bytes``."""
+    return {name: held_bytes(one) for name, one in readings.items() if one.ignores_maxmemory}
+
+
+def held_bytes(reading: ServerReading) -> int:
+    """The ``maxmemory`` that a replica's keys need, whoever connects to it. Of clients' buffers it
+    has an eighth; more passes, as it does elsewhere."""
+    keys_bytes = reading.counted_bytes - reading.clients_bytes
+    stays_bytes = min(reading.counted_bytes, round((1 + HEADROOM_RATIO) * keys_bytes))
+    return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)

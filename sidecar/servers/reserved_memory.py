@@ -18,6 +18,19 @@ from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
 
+def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, int]) -> int:
+    """Memory above their limits of servers that will not give it back by themselves, and have held
+    it for the whole window: ``least_used_bytes`` is the least that each used."""
+    return sum(
+        state.held_bytes - int(state.maxmemory_bytes)
+        for state in states
+        if state.reachable
+        and state.is_freeing
+        and not state.still_frees
+        and least_used_bytes.get(state.name, 0) > state.maxmemory_bytes
+    )
+
+
 def reserved_by_server(states: Sequence[ServerState]) -> dict[str, int]:
     """What nobody else may be promised: the planned size, or more that may be in force, as far as
     it counts; but not what somebody set by hand and that is to be put back."""

@@ -71,6 +71,7 @@ class ServerReading:
         maxmemory_bytes: 0 is unlimited.
         counted_bytes: of ``used_memory``, what the server compares with ``maxmemory``: not the
             buffers of replicas and of the append-only file, which it does not evict for.
+        clients_bytes: of ``counted_bytes``, what clients' connections and buffers take.
         baseline_bytes: of ``counted_bytes``, what is not keys.
         unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline, hash tables
             of a server that does not make them smaller and, under ``volatile-*``, the keys without
@@ -117,6 +118,7 @@ class ServerReading:
     config: Mapping[str, str] = field(default_factory=dict)
     process_id: int = 0
     allocator: str = ""
+    clients_bytes: int = 0
     not_counted_bytes: int = 0
     freeing_objects: int = 0
     copied_bytes: int = 0

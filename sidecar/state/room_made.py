@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sidecar.state.control_state import read_list, read_sizes
+from sidecar.state.control_state import read_sizes
 from solver_lambda.documents.reader import Fields
 
 CLEARLY_LESS = 3 / 4
@@ -21,15 +21,14 @@ class RoomMade:
         before_bytes: planned before room was made.
         made_bytes: planned since.
         beside_bytes: of those beside which it was made, what they have, as far as that counts.
-        needed_bytes: of those for which it was made, the least that they worked with.
-        promoted: of these, who was a replica then and is none any more: they need what they hold.
+        needed_bytes: of those for which it was made, the least that they worked with. What a
+            replica's keys need is planned for it, and is no need.
     """
 
     before_bytes: dict[str, int]
     made_bytes: dict[str, int]
     beside_bytes: dict[str, int]
     needed_bytes: dict[str, int] = field(default_factory=dict)
-    promoted: tuple[str, ...] = ()
 
     @classmethod
     def for_needs(
@@ -67,17 +66,22 @@ class RoomMade:
         }
         return replace(self, before_bytes=before, made_bytes=dict(sizes_bytes))
 
-    def with_promoted(self, held_bytes: Mapping[str, int]) -> RoomMade | None:
-        """These were promoted, and hold so much: the room that they got is theirs as long as they
-        do. ``None``: they got none, and what was made for others is forgotten."""
-        got = {
-            name: held
-            for name, held in held_bytes.items()
-            if self.made_bytes.get(name, 0) > self.before_bytes.get(name, 0)
+    def keeping(self, held_bytes: Mapping[str, int]) -> RoomMade | None:
+        """Of what they got these keep so much from now on, whoever needs less: it is what they
+        hold. ``None``: nobody needs more than that."""
+        before, made = self.before_bytes, self.made_bytes
+        kept = {
+            name: max(before[name], min(made[name], size))
+            for name, size in held_bytes.items()
+            if name in self.needed_bytes
         }
-        promoted = tuple(sorted({*self.promoted, *got}))
-        needed = self.needed_bytes | got
-        return replace(self, needed_bytes=needed, promoted=promoted) if got else None
+        taken = sum(size - before[name] for name, size in kept.items())
+        gave = {n: max(0, size - made[n]) for n, size in before.items() if n not in kept}
+        total = max(1, sum(gave.values()))
+        left = {name: before[name] - -(-taken * size // total) for name, size in gave.items()}
+        needed = {n: size for n, size in self.needed_bytes.items() if size > kept.get(n, 0)}
+        room = replace(self, before_bytes=left | kept, needed_bytes=needed)
+        return room if needed or self.beside_bytes else None
 
     def for_those(
         self,
@@ -86,9 +90,8 @@ class RoomMade:
         needed_bytes: Mapping[str, int],
     ) -> RoomMade:
         """Other room is made from now on, from the same sizes before."""
-        promoted = tuple(name for name in self.promoted if name in needed_bytes)
         made, beside, needed = dict(made_bytes), dict(beside_bytes), dict(needed_bytes)
-        return RoomMade(self.before_bytes, made, beside, needed, promoted)
+        return RoomMade(self.before_bytes, made, beside, needed)
 
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
@@ -112,7 +115,8 @@ class RoomMade:
         needed = {
             name: size
             for name, size in self.needed_bytes.items()
-            if self.before_bytes[name] < planned_bytes.get(name, 0) <= self.made_bytes[name]
+            # A little more than that is a plan's rounding, and no gift.
+            if self.before_bytes[name] < planned_bytes.get(name, 0) <= 9 * self.made_bytes[name] / 8
         }
         beside = {name: size for name, size in self.beside_bytes.items() if name in unread}
         left = sum(planned_bytes[name] - self.before_bytes[name] for name in needed)
@@ -141,26 +145,16 @@ class RoomMade:
         """What those had for which it was made."""
         return {name: self.before_bytes[name] for name in self.needed_bytes}
 
-    def lasting_needs(self, replicas: Collection[str]) -> set[str]:
-        """Whose needs are keys that they hold: replicas, and who was one when it got room."""
-        return self.needed_bytes.keys() & {*replicas, *self.promoted}
-
-    def passes(self, replicas: Collection[str]) -> bool:
-        """Whether some of it was made for a while only."""
-        return bool(self.beside_bytes or self.needed_bytes.keys() - self.lasting_needs(replicas))
-
-    def without_passing_needs(
-        self, targets_bytes: Mapping[str, int], replicas: Collection[str]
-    ) -> dict[str, int]:
-        """The sizes before, where some of it was made for needs that pass, and is what is planned
-        now: most of them are clients' buffers, and no plan is to go by them. What was made for
-        others, all have given in proportion: what those have that cannot be given another size, and
-        what replicas hold, stays planned."""
-        stay = {*self.beside_bytes, *self.lasting_needs(replicas)}
-        if not self.needed_bytes.keys() - stay or self.made_bytes != targets_bytes:
+    @property
+    def without_needs(self) -> dict[str, int]:
+        """The sizes before, where some of it was made for needs; empty where it was made beside
+        others alone. Needs pass, as most of them are clients' buffers: no plan is to go by them.
+        Those that cannot be given another size have what they have, which all others gave in
+        proportion."""
+        if not self.needed_bytes:
             return {}
-        others = {name: size for name, size in self.before_bytes.items() if name not in stay}
-        kept = {name: self.made_bytes[name] for name in stay & self.made_bytes.keys()}
+        others = {n: size for n, size in self.before_bytes.items() if n not in self.beside_bytes}
+        kept = {n: size for n, size in self.made_bytes.items() if n in self.beside_bytes}
         taken = sum(kept.values()) - sum(self.before_bytes[name] for name in kept)
         total = max(1, sum(others.values()))
         # Rounded down, so that they fit.
@@ -175,8 +169,7 @@ class RoomMade:
         keys = ("before_bytes", "made_bytes", "beside_bytes")
         before, made, beside = (read_sizes(fields.table(key)) for key in keys)
         needed = read_sizes(fields.table("needed_bytes", {}))
-        promoted = read_list(fields, "promoted", str, "servers")
-        for name in (*needed, *promoted):
+        for name in needed:
             if name not in before:
                 raise fields.refuse("before_bytes", f"must have {name!r}, which needs room")
-        return cls(before, made, beside, needed, promoted)
+        return cls(before, made, beside, needed)

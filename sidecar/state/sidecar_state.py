@@ -110,6 +110,7 @@ class SidecarState:
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
         run_ids: of the processes that were last seen with the planned size, by server.
         replicas: servers that were replicas when they were last seen.
+        promoted_bytes: of those that were promoted since, what was planned for them then, and is.
         listeners: users that were first seen to listen, by a server's address.
     """
 
@@ -132,6 +133,7 @@ class SidecarState:
     listeners: dict[str, tuple[int, ...]] = field(default_factory=dict)
     run_ids: dict[str, str] = field(default_factory=dict)
     replicas: tuple[str, ...] = ()
+    promoted_bytes: dict[str, int] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -146,12 +148,12 @@ class SidecarState:
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
 
     @property
-    def without_passing_needs(self) -> dict[str, int]:
+    def without_needs(self) -> dict[str, int]:
         """What would be planned now if nobody had needed anything for a while; empty where that is
         planned."""
-        if self.room is None:
+        if self.room is None or self.room.made_bytes != self.targets_bytes:
             return {}
-        return self.room.without_passing_needs(self.targets_bytes, self.replicas)
+        return self.room.without_needs
 
     def make_room(self, room: RoomMade | None) -> None:
         """Remember it, in place of what was made before."""
@@ -208,6 +210,7 @@ class SidecarState:
             listeners=read_lists(fields, "listeners", int, "users' numbers"),
             run_ids=_texts(fields.table("run_ids", {})),
             replicas=read_list(fields, "replicas", str, "servers"),
+            promoted_bytes=read_sizes(fields.table("promoted_bytes", {})),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")

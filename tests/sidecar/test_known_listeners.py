@@ -135,6 +135,7 @@ def test_who_listens_where_a_port_was_forwarded_is_a_stranger() -> None:
     known = FoundListeners(None)
     listeners = _Listeners(None, known)
     listeners.check(set(), "here")
+    listeners.learn(set())
     assert known.users == set()
     listeners.check(set(), "here")
     with pytest.raises(OSError, match=r"nobody \(uid 65534\) listens at here now, and nothing"):

@@ -354,6 +354,7 @@ def test_the_minimum_is_what_cannot_be_evicted(
     [
         pytest.param(20, 1, 16, id="beside a need each other keeps half of an equal share"),
         pytest.param(4, 1, 1, id="what fits into its size needs nothing"),
+        pytest.param(9, 1, 16, id="also where it fits, if it is much"),
         pytest.param(20, 40, 1, id="what people want is theirs to say"),
     ],
 )
@@ -361,7 +362,9 @@ def test_a_need_is_no_reason_to_empty_the_others(lasting: int, minimum: int, oth
     seen = _seen(None, minimum_bytes=minimum * MB)
     seen = dataclasses.replace(
         seen,
-        reading=dataclasses.replace(seen.reading, maxmemory_bytes=10 * MB),
+        reading=dataclasses.replace(
+            seen.reading, maxmemory_bytes=10 * MB, clients_bytes=lasting * MB
+        ),
         unevictable_bytes=lasting * MB,
         lasting_bytes=lasting * MB,
     )

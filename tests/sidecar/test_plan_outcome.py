@@ -521,21 +521,18 @@ def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_th
 
 
 @pytest.mark.parametrize(
-    ("gave_mb", "is_returned", "replicas", "verdict"),
+    ("gave_mb", "is_returned", "verdict"),
     [
-        (1.0, False, (), "not_checked"),
-        (0.1, False, (), "rolled_back"),
-        (1.0, True, (), "not_checked"),
-        (0.1, True, (), "rolled_back"),
-        (1.0, False, ("a",), "rolled_back"),
-        (1.0, True, ("a",), "not_checked"),
+        (1.0, False, "not_checked"),
+        (0.1, False, "rolled_back"),
+        (1.0, True, "not_checked"),
+        (0.1, True, "rolled_back"),
     ],
 )
 def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
-    gave_mb: float, is_returned: bool, replicas: tuple[str, ...], verdict: str
+    gave_mb: float, is_returned: bool, verdict: str
 ) -> None:
-    """By needs that come and go, a client of one cache kept all plans from being judged; and so did
-    each replica, whose need lasts."""
+    """By needs that come and go, a client of one cache kept all plans from being judged."""
     made = promise(predicted=0.2)
     verification, _, _ = taking_back(made)
     before = {"a": 16 * MB, "b": 4 * MB}
@@ -545,7 +542,6 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
     def look(room: RoomMade | None, misses: int) -> None:
         with verification._store.update() as state:
             state.make_room(room)
-            state.replicas = replicas
         sizes = has if room else before
         verification.look(
             {name: reading(name, 0, misses * (name == "b"), s, s) for name, s in sizes.items()}

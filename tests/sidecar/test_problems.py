@@ -234,7 +234,7 @@ def test_one_that_is_down_makes_no_reads() -> None:
 @pytest.mark.parametrize(
     ("role", "keeps", "words"),
     [
-        ("slave", None, "holds as a replica"),
+        ("slave", None, "omem"),
         ("master", None, "omem"),
         (
             "master",

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.servers.promotions import held_by_promoted
+from sidecar.servers.promotions import held_bytes
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
-from sidecar.servers.unevictable import HEADROOM_BYTES, least_maxmemory_bytes
-from sidecar.state.room_made import RoomMade
+from sidecar.servers.unevictable import HEADROOM_BYTES
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
@@ -51,21 +50,21 @@ def node_with(write_node: WriteNode, servers: dict[str, LocalServer], line: str)
     return path
 
 
-def test_who_was_promoted_and_does_not_answer_holds_what_is_planned_for_it() -> None:
-    """A loop in Lua of two seconds, and 36,000 of its 38,000 keys were gone."""
-    room = RoomMade(
-        {"a": 42 * MB, "b": 2 * MB},
-        {"a": 14 * MB, "b": 30 * MB},
-        {},
-        {"b": 30 * MB},
-        promoted=("b",),
+@pytest.mark.parametrize(
+    ("keys_mb", "clients_mb", "held_mb"),
+    [(32, 0, 36), (32, 2, 38.25), (32, 4, 40.5), (32, 16, 40.5)],
+)
+def test_what_a_replica_holds_is_its_keys_and_an_eighth_of_buffers(
+    keys_mb: int, clients_mb: int, held_mb: float
+) -> None:
+    """What clients' connections take of it passes, and is no size to plan."""
+    reading = replace(
+        STATS,
+        maxmemory_bytes=8 * MB,
+        counted_bytes=(keys_mb + clients_mb) * MB,
+        clients_bytes=clients_mb * MB,
     )
-    reading = replace(STATS, maxmemory_bytes=30 * MB, counted_bytes=20 * MB)
-    assert held_by_promoted(room, {}) == {"b": 30 * MB}
-    assert not room.is_needed_less({}, {"b": 2 * MB} | held_by_promoted(room, {}))
-    held = held_by_promoted(room, {"a": reading, "b": reading})
-    assert held == {"b": least_maxmemory_bytes(30 * MB, 20 * MB)}
-    assert held_by_promoted(None, {"b": reading}) == {}
+    assert held_bytes(reading) == held_mb * MB
 
 
 def test_a_failover_there_and_back_evicts_nothing(
@@ -166,9 +165,8 @@ def test_who_is_promoted_while_no_sidecar_runs_keeps_what_it_has(
         wait_until(lambda: sidecar._store.now.replicas == (), sidecar.metrics.snapshot)
         fill(servers["c"], 20)
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        room = sidecar._store.now.room
-        assert room is not None
-        assert room.promoted == ("b",)
+        assert sidecar._store.now.promoted_bytes.keys() == {"b"}
+        assert sidecar._store.now.room is None
     assert servers["b"].client.dbsize() == keys
     assert limit_bytes() > 14 * MB
 
@@ -194,12 +192,8 @@ def test_who_is_emptied_after_its_promotion_gives_the_others_their_room_back(
         def used_bytes() -> int:
             return int(servers["b"].client.info("memory")["used_memory"])
 
-        def room() -> RoomMade | None:
-            return sidecar._store.now.room
-
         def promoted() -> bool:
-            made = room()
-            return made is not None and made.promoted == ("b",) and made.made_bytes == planned()
+            return sidecar._store.now.promoted_bytes == {"b": planned()["b"]}
 
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         follow(servers["b"], outside)
@@ -208,13 +202,13 @@ def test_who_is_emptied_after_its_promotion_gives_the_others_their_room_back(
         wait_until(lambda: servers["b"].client.dbsize() == keys, sidecar.metrics.snapshot)
         wait_until(lambda: limit_bytes() > used_bytes(), sidecar.metrics.snapshot)
         servers["b"].client.replicaof("NO", "ONE")
-        wait_until(promoted, lambda: (room(), planned()))
+        wait_until(promoted, planned)
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         assert servers["b"].client.dbsize() == keys
         if is_planned:
             other = planned() | {"a": planned()["a"] - MB, "c": planned()["c"] + MB}
             sidecar._actuator.set_targets(other, "a plan")
-            wait_until(promoted, lambda: (room(), planned()))
+            wait_until(promoted, planned)
         kept = planned()["b"]
         # As it expires some keys it keeps what it has.
         for key in list(servers["b"].client.scan_iter(count=1000))[: keys // 10]:
@@ -223,7 +217,7 @@ def test_who_is_emptied_after_its_promotion_gives_the_others_their_room_back(
         wait_until(lambda: sidecar._actuator.at_seconds > looked + 3, sidecar.metrics.snapshot)
         assert planned()["b"] == kept
         servers["b"].client.flushall()
-        wait_until(lambda: planned()["b"] <= 9 * MB, lambda: (planned(), room()))
+        wait_until(lambda: planned()["b"] <= 9 * MB, planned)
         assert min(planned()["a"], planned()["c"]) > 18 * MB
 
 

@@ -208,28 +208,20 @@ def test_a_store_of_data_gives_nothing_of_what_others_gave(
     assert not can_shrink(reading, "a", {}, 16 * MB)
 
 
-def test_what_a_replica_holds_stays_planned_beside_a_need_that_passes() -> None:
-    """With both, plans went by what a stranger's idle connections needed: another cache got two
-    of its sixteen MiB."""
+def test_no_plan_goes_by_what_somebody_needs_for_a_while_whatever_else_there_is_room_for() -> None:
+    """Beside a server that cannot be given another size, plans went by what a stranger's idle
+    connections needed: another cache got two of its sixteen MiB."""
     before = {"a": 32 * MB, "b": 32 * MB, "c": 32 * MB, "r": 0}
-    held = RoomMade(before, {"a": 16 * MB, "b": 16 * MB, "c": 16 * MB, "r": 48 * MB}, {}, {"r": 44})
-    assert held.without_passing_needs(held.made_bytes, ["r"]) == {}
     made = {"a": 12 * MB, "b": 24 * MB, "c": 12 * MB, "r": 48 * MB}
-    both = held.for_those(made, {}, {"r": 44 * MB, "b": 20 * MB})
+    needs = RoomMade(before, made, {}, {"b": 20 * MB})
+    assert needs.without_needs == before
     plain = {"a": 16 * MB, "b": 16 * MB, "c": 16 * MB, "r": 48 * MB}
-    assert both.without_passing_needs(made, ["r"]) == plain
-    # Whoever was a replica when it got room holds what it held.
-    was = replace(both, promoted=("r",))
-    assert was.without_passing_needs(made, []) == plain
-    # Likewise beside one that cannot be given another size.
-    beside = replace(both, beside_bytes={"r": 48 * MB}, needed_bytes={"b": 20 * MB})
-    assert beside.without_passing_needs(made, []) == plain
-    # Without a replica all of it passes; somebody has planned since.
-    assert both.without_passing_needs(made, []) == before
-    assert both.without_passing_needs(plain, ["r"]) == {}
+    assert replace(needs, beside_bytes={"r": 48 * MB}).without_needs == plain
     for odd in (1, 7):
-        more = replace(both, made_bytes={**made, "r": 48 * MB + odd})
-        assert sum(more.without_passing_needs(more.made_bytes, ["r"]).values()) <= 96 * MB
-    state = SidecarState(room=both, replicas=("r",), targets_bytes=made)
-    assert state.without_passing_needs == plain
-    assert SidecarState(targets_bytes=made).without_passing_needs == {}
+        sizes = {**made, "r": 48 * MB + odd}
+        more = RoomMade(before, sizes, {"r": 48 * MB}, {"b": 20 * MB})
+        assert sum(more.without_needs.values()) <= 96 * MB
+    assert RoomMade(before, made, {"r": 48 * MB}).without_needs == {}
+    assert SidecarState(room=needs, targets_bytes=made).without_needs == before
+    assert SidecarState(room=needs, targets_bytes=plain).without_needs == {}  # planned since
+    assert SidecarState(targets_bytes=made).without_needs == {}

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sidecar.servers import back_off, held_memory
-from sidecar.servers.budget_keeper import excess_bytes
-from sidecar.servers.reserved_memory import unmovable
+from sidecar.servers.reserved_memory import excess_bytes, unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill

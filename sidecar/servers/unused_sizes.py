@@ -1,0 +1,71 @@
+"""What is left over: memory that servers do not use and that no plan can take from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sidecar.config.node import ServerConfig
+from sidecar.servers.promotions import held_bytes
+from sidecar.servers.server_reading import ServerReading
+from sidecar.state.room_made import CLEARLY_LESS
+from sidecar.state.state_store import StateStore
+
+
+def _still_own(
+    store: StateStore, readings: Mapping[str, ServerReading], targets_bytes: Mapping[str, int]
+) -> dict[str, int]:
+    """What is their own of servers that are not back there yet."""
+    has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
+    own = {
+        name: size
+        for name, size in store.now.own_bytes.items()
+        if name in targets_bytes and size < max(targets_bytes[name], has.get(name, size + 1))
+    }
+    if own != store.now.own_bytes:
+        with store.update() as state:
+            state.own_bytes = own
+    return own
+
+
+def sizes_with_unused_shared(
+    store: StateStore,
+    servers: Sequence[ServerConfig],
+    readings: Mapping[str, ServerReading],
+    targets_bytes: Mapping[str, int],
+    beside_bytes: Mapping[str, int],
+    least_bytes: Mapping[str, int],
+) -> dict[str, int] | None:
+    """Sizes with what is their own of servers that do not evict any more, where more is planned for
+    them, and with what replicas, or who was one, use, where that is clearly less. The others share
+    it; who keeps its size, or needs room, gives nothing. ``None``: there is nothing to share.
+    ``servers`` have minima that fit."""
+    replicas, room = {*store.now.replicas}, store.now.room
+    needed = room.needed_bytes if room and not room.is_returned else {}
+    if not store.now.own_bytes and not replicas and not store.now.promoted_bytes:
+        return None
+    may_give = (readings.keys() & least_bytes.keys()) - beside_bytes.keys() - needed.keys()
+    own = _still_own(store, readings, targets_bytes)
+    sizes = {
+        name: size
+        for name in own.keys() & may_give
+        if not readings[name].evicts
+        and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
+    }
+    minima_bytes = {server.name: server.minimum_bytes for server in servers}
+    holds = {name: least_bytes[name] for name in replicas & may_give}
+    promoted = store.now.promoted_bytes.keys() & may_give
+    holds |= {name: held_bytes(readings[name]) for name in promoted}
+    sizes |= {
+        name: size
+        for name, held in holds.items()
+        # Below its minimum it would be brought back to that, again and again.
+        if (size := max(held, minima_bytes[name])) < CLEARLY_LESS * targets_bytes[name]
+    }
+    apart = sizes.keys() | beside_bytes.keys()
+    others = {name: size for name, size in targets_bytes.items() if name not in apart}
+    if not sizes or not others:
+        return None
+    freed = sum(targets_bytes[name] - size for name, size in sizes.items())
+    for name, size in others.items():
+        sizes[name] = size + freed * size // sum(others.values())
+    return sizes
