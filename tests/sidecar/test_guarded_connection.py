@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import redis
 
+from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
-from sidecar.servers import redis_server
+from sidecar.servers import guarded_connection, redis_server
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerSilentError
 from solver_lambda.http import listening_sockets as listening_sockets_module
@@ -274,6 +275,31 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
             assert connected.recv(100) == b""
     start_server("4mb", port=port)
     assert server.read().run_id != run_id
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_who_listens_where_a_port_is_forwarded_to_others_is_not_learnt(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel gives the connection to a server elsewhere, as for a container's published port.
+    He was believed as the server's listener: once that stopped he got its password."""
+    port = free_port()
+    known = FoundListeners(None)
+    url = f"redis://127.0.0.1:{port}"
+    server = RedisServer(ServerConfig("a", url, password="secret", listeners=known))
+    with monkeypatch.context() as forwarded, strangers_listener(port, "127.0.0.1") as listening:
+        forwarded.setattr(guarded_connection, "accepted_ends", lambda *_: set())
+        words = (
+            r"nobody \(uid 65534\) listens at .*, and our connection does not end there: nothing"
+        )
+        with pytest.raises(ServerDownError, match=words):
+            server.read()
+        with listening.accept()[0] as connected:
+            assert connected.recv(100) == b""
+    assert known.users is None
+    start_server("4mb", port=port).client.config_set("requirepass", "secret")
+    assert server.read().run_id
+    assert known.users == {os.geteuid()}
 
 
 def test_a_server_that_accepts_a_moment_later_is_not_waited_for_much_longer(

@@ -431,6 +431,21 @@ def test_servers_of_this_machine_are_found(start_server: StartServer) -> None:
     assert found[at_socket.process.pid] == at_socket.url
 
 
+def test_a_name_that_looks_like_a_row_of_the_table_is_none(start_server: StartServer) -> None:
+    """Anybody had a server left out, or the password sent to another socket of root's."""
+    server = start_server("4mb", binary=STOCK)
+    path = server.url.removeprefix("unix://")
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    (inode,) = (row[6] for row in rows if row[3] == "00010000" and row[7:] == [path])
+    with socket.socket(socket.AF_UNIX) as elsewhere, socket.socket(socket.AF_UNIX) as named:
+        other = str(server.folder / "o")
+        elsewhere.bind(other)
+        elsewhere.listen()
+        named.bind(f"\0x\n1: 2 0 10000 1 01 {inode} {other}\ny")
+        found = {one.process_id: one.url for one in local_servers() if one.is_believed}
+    assert found[server.process.pid] == server.url
+
+
 def test_what_any_user_may_have_started_is_not_believed() -> None:
     own, other = os.geteuid(), 54_321
     for users, may in (({own}, True), ({other}, False), ({own, other}, False), ((), False)):
