@@ -168,7 +168,8 @@ class BudgetKeeper:
         self, servers: Sequence[ServerConfig], sizes_bytes: dict[str, int]
     ) -> dict[str, int]:
         """These sizes, or with what replicas' keys need where that is more: it does not pass."""
-        held = self._lasting_keys.bytes
+        least, held = self._actuator.latest_least_bytes, self._lasting_keys.bytes
+        held = {name: min(size, least.get(name, size)) for name, size in held.items()}
         grown = {name: size for name, size in held.items() if size > sizes_bytes[name]}
         fitted = grown and self._fitted(servers, sizes_bytes, {}, grown, held)
         return fitted or sizes_bytes
