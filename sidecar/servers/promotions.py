@@ -25,8 +25,8 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
     promoted = {
         name: size
         for name, size in (now.promoted_bytes | new).items()
-        # By its own plan it is a cache like any other.
-        if name not in found and now.targets_bytes.get(name) == size
+        # Once a plan gives it more it is a cache like any other.
+        if name not in found and now.targets_bytes.get(name, size + 1) <= size
     }
     if found != known or promoted != now.promoted_bytes:
         room = now.room and now.room.keeping({name: held_bytes(readings[name]) for name in new})

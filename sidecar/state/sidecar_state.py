@@ -110,7 +110,8 @@ class SidecarState:
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
         run_ids: of the processes that were last seen with the planned size, by server.
         replicas: servers that were replicas when they were last seen.
-        promoted_bytes: of those that were promoted since, what was planned for them then, and is.
+        promoted_bytes: of those that were promoted since, and got no more by a plan, what was
+            planned for them then.
         listeners: users that were first seen to listen, by a server's address.
     """
 

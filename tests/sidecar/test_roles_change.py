@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.servers.promotions import held_bytes
+from sidecar.servers.promotions import follow_roles, held_bytes
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_BYTES
+from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS
@@ -376,3 +378,25 @@ def test_a_replica_above_its_maximum_is_told(
 
         wait_until(problems, lambda: sidecar.status()["problems"])
         assert "more than its maxmemory of 16 MiB" in problems()[0]
+
+
+def test_who_was_promoted_is_remembered_until_a_plan_gives_it_more(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.json")
+    primary = replace(STATS, role="master")
+    replica = replace(STATS, role="slave", maxmemory_bytes=8 * MB)
+
+    def look(reading: ServerReading | None, planned: int) -> dict[str, int]:
+        with store.update() as state:
+            state.targets_bytes = {"a": planned}
+        follow_roles(store, {"a": reading} if reading else {})
+        return store.now.promoted_bytes
+
+    assert look(replica, 8) == {}
+    assert look(None, 8) == {}  # what does not answer is what it was
+    assert store.now.replicas == ("a",)
+    assert look(primary, 8) == {"a": 8}
+    assert look(primary, 6) == {"a": 8}
+    assert look(primary, 9) == {}
+    assert look(replica, 9) == {}
+    assert look(primary, 9) == {"a": 9}
+    assert look(replica, 9) == {}
