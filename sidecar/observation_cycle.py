@@ -26,7 +26,6 @@ from sidecar.observer import (
 )
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
-from sidecar.servers.promotions import follow_roles
 from sidecar.servers.reserved_memory import excess_bytes
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
@@ -239,14 +238,15 @@ class ObservationCycle:
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
         """Of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
-        follow_roles(self._store, {name: one for name, one in readings.items() if one})
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
         states = self._actuator.states()
         under_way = self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        own_bytes = state.without_needs
+        # Who was promoted just now keeps what it got as a replica.
+        promoted = {name for name in state.replicas if (r := readings.get(name)) and r.evicts}
+        own_bytes = {n: size for n, size in state.without_needs.items() if n not in promoted}
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]

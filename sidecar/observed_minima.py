@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
+from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima
 
@@ -25,26 +27,39 @@ def giving_unused(
     )
 
 
+class _Seen(Protocol):
+    @property
+    def reading(self) -> ServerReading: ...
+    @property
+    def unevictable_bytes(self) -> int: ...
+
+
+def needed_bytes(seen: _Seen) -> int:
+    """The most that a server could not do without in the window, as far as it is for the others to
+    mind: of a replica a quarter, so that one with an equal share, which is its keys, is no need;
+    nothing of one that keeps its size anyway."""
+    if seen.reading.ignores_maxmemory:
+        return seen.reading.counted_bytes // 4
+    return seen.unevictable_bytes if seen.reading.evicts else 0
+
+
 def beside_needs(
     servers: tuple[ServerObservation, ...],
     configured_bytes: Mapping[str, int],
-    clients_bytes: Mapping[str, int],
+    held_bytes: Mapping[str, int],
     half_bytes: int,
     *,
     is_beside_unread: bool,
 ) -> tuple[ServerObservation, ...]:
-    """Where one needs more than is planned for what it cannot evict, or much for its clients, or
-    room was made beside one that does not answer, each other keeps what it has, up to half of an
-    equal share: a need may come of any client, and so may a silence, and is no reason to empty
-    them. ``configured_bytes``: the minima that people set; ``clients_bytes``: what clients took in
-    the whole window."""
+    """Where one needs more than is planned for what it cannot evict, or much for it, or room was
+    made beside one that does not answer, each other keeps what it has, up to half of an equal
+    share: a need may come of any client, and so may a silence, and is no reason to empty them.
+    ``configured_bytes``: the minima that people set; ``held_bytes``: what could not be evicted
+    in the window."""
     in_need = {*_needed_more_bytes(servers, configured_bytes)}
     # Also once it is planned for: with less for all others, what is best for them may be nothing.
-    in_need |= {
-        name
-        for name, size in clients_bytes.items()
-        if size > max(half_bytes // 2, configured_bytes[name])
-    }
+    much = {name: max(half_bytes // 2, size) for name, size in configured_bytes.items()}
+    in_need |= {name for name, size in held_bytes.items() if size > much[name]}
     if not in_need and not is_beside_unread:
         return servers
     kept = {

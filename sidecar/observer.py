@@ -13,6 +13,7 @@ from sidecar.curves.monitor import Estimate
 from sidecar.observed_minima import (
     beside_needs,
     giving_unused,
+    needed_bytes,
     with_minima_that_fit,
     with_needs_that_fit,
 )
@@ -106,12 +107,13 @@ def observe(
     most_bytes = most_needed_bytes(
         len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
     )
+    half_bytes = half_share_bytes(len(config.servers), budget_bytes)
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     servers = beside_needs(
         tuple(_giving_unused(item, most_bytes, config) for item in seen),
         wanted,
-        {one.config.name: min(one.lasting_bytes, one.reading.clients_bytes) for one in seen},
-        half_share_bytes(len(config.servers), budget_bytes),
+        {one.config.name: needed_bytes(one) for one in seen},
+        half_bytes,
         is_beside_unread=_is_beside_unread(config, seen, room),
     )
     budget_bytes -= reserved_bytes

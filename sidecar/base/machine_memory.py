@@ -5,6 +5,7 @@ Read anew each time: a container can be given another limit while it runs.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -78,16 +79,16 @@ def own_cgroups(proc: Path = Path("/proc/self")) -> list[Path]:
     ``proc`` is the process' folder. Raises OSError.
     """
     paths: dict[str, str] = {}
-    for line in (proc / "cgroup").read_text("utf-8").splitlines():
+    for line in _lines(proc / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
             paths["cgroup2"] = path
         elif "memory" in controllers.split(","):
             paths["cgroup"] = path
     folders = []
-    for line in (proc / "mountinfo").read_text("utf-8").splitlines():
+    for line in _lines(proc / "mountinfo"):
         before, _, after = line.partition(" - ")
-        root, mounted_at = before.split()[3:5]
+        root, mounted_at = before.split(" ")[3:5]
         kind, _, options = after.split(" ", 2)
         if kind not in paths or (kind == "cgroup" and "memory" not in options.split(",")):
             continue
@@ -97,6 +98,12 @@ def own_cgroups(proc: Path = Path("/proc/self")) -> list[Path]:
         folder = Path(mounted_at, inside.lstrip("/"))
         folders.append(folder if folder.is_dir() else Path(mounted_at))
     return folders
+
+
+def _lines(path: Path) -> list[str]:
+    """Where anything is mounted has any bytes in its path but those that the kernel writes as
+    numbers: what text takes for ends of lines or blanks is none."""
+    return os.fsdecode(path.read_bytes()).removesuffix("\n").split("\n")
 
 
 def _own_limits() -> list[int]:

@@ -30,6 +30,7 @@ _UNIX = re.compile(rf"unixsocket:({_PATH})")
 ANYBODY = -1
 _ACCEPTS_UNIX = 1 << 16  # __SO_ACCEPTCON of the kernel
 _PROBE_SECONDS = 1.0
+_MOST_TITLE_BYTES = 4096
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
@@ -143,9 +144,9 @@ def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:
         if not folder.name.isdigit():
             continue
         with suppress(OSError):
-            words = (
-                (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            )
+            with (folder / "cmdline").open("rb") as line:
+                told = line.read(_MOST_TITLE_BYTES)  # anybody's may have gigabytes
+            words = told.replace(b"\0", b" ").decode("utf-8", "replace")
             program, _, rest = words.strip().partition(" ")
             if _SERVER.fullmatch(program.rpartition("/")[2]):
                 yield int(folder.name), rest

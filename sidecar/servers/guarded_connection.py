@@ -99,9 +99,11 @@ class _Listeners:
 
     def refuse_bystanders(self, users: Collection[int], place: str) -> None:
         """Of these, who listen, nobody has our connection: a kernel that forwards the port gives it
-        to somebody else, and one whose queue is full will give it to them. Raises OSError."""
+        to somebody else, and one whose queue is full will give it to them. Nor are they believed
+        when they have it. Raises OSError."""
         is_first = self._believed is None and self._known.users is None
         if is_first and (strangers := set(users) - {0, os.geteuid()}):
+            self._known.learn(())
             raise OSError(
                 f"{users_in_words(strangers)} listens at {place}, and our connection does not end "
                 "there: nothing was sent"

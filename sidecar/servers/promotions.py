@@ -10,8 +10,8 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
 
-# A look is a second; a server goes through all its clients in one.
-_LOOKS = 4
+# A look is a second. What comes and goes within a minute is given back to those who gave for it.
+_LOOKS = 60
 
 
 def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
@@ -29,7 +29,9 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
         if name not in found and now.targets_bytes.get(name, size + 1) <= size
     }
     if found != known or promoted != now.promoted_bytes:
-        room = now.room and now.room.keeping({name: held_bytes(readings[name]) for name in new})
+        # Also what was on its way from its primary, in a client's buffer until then.
+        held = {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
+        room = now.room and now.room.keeping(held)
         with store.update() as state:
             state.room = room
             state.replicas = tuple(sorted(found))
@@ -40,8 +42,8 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
 
 
 class LastingKeys:
-    """What replicas have held for some looks: a server says only a second later that what came is
-    clients' buffers.
+    """What replicas have held for a while: a server says only a second later that what came is
+    clients' buffers, and of names of channels never.
 
     Attributes:
         bytes: of each, the least of the last looks, see ``held_bytes``.

@@ -503,6 +503,8 @@ def test_a_title_tells_where_others_open_files_do_not(
         "14": b"redis-server 10.0.0.6:7000\0",
         "15": b"redis-server unixsocket:/run/redis/none.sock\0",
         "16": b"redis-server unixsocket:/run/a@b\0",
+        # Any user's may be as long as the machine's memory.
+        "17": b"x" * 9_000 + b"/redis-server *:6379\0",
     }
     (tmp_path / "a.sock").touch()
     line = "0: {}:{:04X} 00000000:0000 0A 0:0 0:0 0 7 0 {}\n"

@@ -103,6 +103,17 @@ def test_the_own_cgroups_of_both_versions_are_found(tmp_path: Path) -> None:
     assert own_cgroups(tmp_path) == [v1 / "app", v2]
 
 
+@pytest.mark.parametrize("odd", [b"\xfc", b"\x0b", b"\x1c", b"\x85", "\u2028".encode()])
+def test_what_else_is_mounted_does_not_matter(tmp_path: Path, odd: bytes) -> None:
+    """A stick or anybody's mount, whose path has a byte that is no text, ended the start."""
+    (tmp_path / "cgroup").write_text("0::/\n")
+    (tmp_path / "mountinfo").write_bytes(
+        b"36 31 0:33 / /media/" + odd + b"/x rw,relatime - fuse.sshfs other rw\n"
+        b"41 31 0:38 / " + os.fsencode(tmp_path) + b" rw,relatime - cgroup2 cgroup2 rw\n"
+    )
+    assert own_cgroups(tmp_path) == [tmp_path]
+
+
 def test_this_process_has_a_limit() -> None:
     assert 0 < memory_limit().bytes <= machine_memory_bytes()
 

@@ -377,7 +377,8 @@ def test_keys_without_a_ttl_and_scripts_stay_in_what_plans_leave(
         least = {server.name: server.minimum_bytes for server in observation.servers}
         assert least["pinned"] > 10 * MB
         assert least["scripts"] > 3 * MB
-        assert least["hungry"] == 2 * MB
+        # Of an equal share it keeps half beside so much.
+        assert least["hungry"] == 8 * MB
 
 
 def test_a_server_that_refuses_writes_grows_without_waiting_for_a_plan(

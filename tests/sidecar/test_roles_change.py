@@ -242,6 +242,15 @@ def test_what_a_replica_has_is_no_size_to_go_back_to_once_it_is_promoted(
                 servers["b"].client.info("memory")["used_memory"],
             ),
         )
+
+        def holds_it() -> bool:
+            """Not that it is planned: with less it would lose it when it is promoted."""
+            keys = {servers[name].client.dbsize() for name in "ab"}
+            has = int(servers["b"].client.config_get("maxmemory")["maxmemory"])
+            used = int(servers["b"].client.info("memory")["used_memory"])
+            return len(keys) == 1 and has > used > 10 * MB
+
+        wait_until(holds_it, lambda: sidecar._actuator.readings["b"])
         servers["b"].client.replicaof("NO", "ONE")
         wait_until(lambda: "b" in sidecar._store.now.first_bytes, sidecar.metrics.snapshot)
         assert sidecar._store.now.first_bytes["b"] > 10 * MB
