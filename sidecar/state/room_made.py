@@ -61,7 +61,7 @@ class RoomMade:
         """These are planned from now on, for another reason: whatever each gets or gives by that,
         it would have also when the room is given back."""
         before = {
-            name: size + sizes_bytes[name] - self.made_bytes[name]
+            name: max(0, size + sizes_bytes[name] - self.made_bytes[name])
             for name, size in self.before_bytes.items()
         }
         return replace(self, before_bytes=before, made_bytes=dict(sizes_bytes))
@@ -75,13 +75,21 @@ class RoomMade:
             for name, size in held_bytes.items()
             if name in self.needed_bytes
         }
-        taken = sum(size - before[name] for name, size in kept.items())
-        gave = {n: max(0, size - made[n]) for n, size in before.items() if n not in kept}
-        total = max(1, sum(gave.values()))
-        left = {name: before[name] - -(-taken * size // total) for name, size in gave.items()}
         needed = {n: size for n, size in self.needed_bytes.items() if size > kept.get(n, 0)}
-        room = replace(self, before_bytes=left | kept, needed_bytes=needed)
+        room = replace(self, before_bytes=self._before_with(kept), needed_bytes=needed)
         return room if needed or self.beside_bytes else None
+
+    def _before_with(self, kept_bytes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes before, had these been ``kept_bytes`` already: what they got then the others
+        gave in proportion, but for memory that nobody had."""
+        before = self.before_bytes
+        others = {name: size for name, size in before.items() if name not in kept_bytes}
+        total, free = sum(others.values()), sum(self.made_bytes.values()) - sum(before.values())
+        taken = sum(size - before[name] for name, size in kept_bytes.items()) - max(0, free)
+        taken = max(0, min(taken, total))
+        # Rounded so that they fit.
+        left = {n: size - -(-taken * size // max(1, total)) for n, size in others.items()}
+        return left | dict(kept_bytes)
 
     def for_those(
         self,
@@ -149,16 +157,11 @@ class RoomMade:
     def without_needs(self) -> dict[str, int]:
         """The sizes before, where some of it was made for needs; empty where it was made beside
         others alone. Needs pass, as most of them are clients' buffers: no plan is to go by them.
-        Those that cannot be given another size have what they have, which all others gave in
-        proportion."""
+        Those that cannot be given another size have what they have."""
         if not self.needed_bytes:
             return {}
-        others = {n: size for n, size in self.before_bytes.items() if n not in self.beside_bytes}
         kept = {n: size for n, size in self.made_bytes.items() if n in self.beside_bytes}
-        taken = sum(kept.values()) - sum(self.before_bytes[name] for name in kept)
-        total = max(1, sum(others.values()))
-        # Rounded down, so that they fit.
-        return kept | {name: size - -(-taken * size // total) for name, size in others.items()}
+        return self._before_with(kept)
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

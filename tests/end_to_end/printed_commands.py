@@ -9,9 +9,9 @@ from typing import Any
 
 
 def carry_out(printed: str, client: Any) -> None:
-    """Run each line, which begins with ``aws iam``."""
+    """Run each line, which begins with ``aws iam``, as where nothing is there yet."""
     for line in printed.splitlines():
-        words = shlex.split(line)
+        words = shlex.split(line.rpartition(" || ")[2])
         assert words[:2] == ["aws", "iam"]
         getattr(client, words[2].replace("-", "_"))(**_arguments(words[3:]))
 

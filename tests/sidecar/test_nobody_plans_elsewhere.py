@@ -204,7 +204,7 @@ def test_the_way_back_needs_no_service(
 ) -> None:
     first = {"small": 14 * MB, "large": 10 * MB}
     with Load(servers), sidecar_in_thread(node("http", free_port())) as sidecar:
-        sidecar._planning_basis.judged = lambda seen: _going_back(seen, first)  # type: ignore[method-assign]
+        sidecar._planning_basis.judged = lambda seen, _: _going_back(seen, first)  # type: ignore[method-assign]
         wait_for(lambda: sidecar._store.now.targets_bytes == first, sidecar)
         wait_for(lambda: sidecar.last_plan, sidecar)
         assert plan_of(sidecar).reason.startswith("back:")

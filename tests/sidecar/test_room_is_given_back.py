@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
@@ -218,10 +220,36 @@ def test_no_plan_goes_by_what_somebody_needs_for_a_while_whatever_else_there_is_
     plain = {"a": 16 * MB, "b": 16 * MB, "c": 16 * MB, "r": 48 * MB}
     assert replace(needs, beside_bytes={"r": 48 * MB}).without_needs == plain
     for odd in (1, 7):
-        sizes = {**made, "r": 48 * MB + odd}
+        sizes = {**made, "a": 12 * MB - odd, "r": 48 * MB + odd}
         more = RoomMade(before, sizes, {"r": 48 * MB}, {"b": 20 * MB})
         assert sum(more.without_needs.values()) <= 96 * MB
+    # Memory that nobody had is taken from nobody.
+    half = {name: size // 4 for name, size in before.items()}
+    free = RoomMade(half, {**half, "b": 28 * MB, "r": 20 * MB}, {"r": 20 * MB}, {"b": 20 * MB})
+    assert free.without_needs == {**half, "r": 20 * MB}
     assert RoomMade(before, made, {"r": 48 * MB}).without_needs == {}
     assert SidecarState(room=needs, targets_bytes=made).without_needs == before
     assert SidecarState(room=needs, targets_bytes=plain).without_needs == {}  # planned since
     assert SidecarState(targets_bytes=made).without_needs == {}
+
+
+SIZES = st.integers(0, 100)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.tuples(SIZES, SIZES, SIZES), min_size=1))
+def test_what_some_keep_leaves_the_others_something_and_no_more_than_there_was(
+    drawn: dict[str, tuple[int, int, int]],
+) -> None:
+    """It was less than nothing where the room was of memory that nobody had."""
+    before, made, held = ({n: three[place] for n, three in drawn.items()} for place in range(3))
+    needed = {name: made[name] for name in made if made[name] > before[name]}
+    room = RoomMade(before, made, {}, needed)
+    kept = room.keeping(held)
+    sizes = kept.before_bytes if kept is not None else made
+    assert min(sizes.values()) >= 0
+    assert sum(sizes.values()) <= max(sum(before.values()), sum(made.values()))
+    for name in needed:
+        assert min(before[name], made[name]) <= sizes[name] <= max(before[name], made[name])
+    if kept is not None:
+        assert kept.needed_bytes.items() <= needed.items()
+    assert min(room.shifted(held).before_bytes.values()) >= 0

@@ -13,6 +13,7 @@ from threading import Barrier
 import pytest
 
 from solver_lambda.http.listening import listen_alone, listen_at
+from workloads.local_server import free_port
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 OPTIONS = [
@@ -50,10 +51,9 @@ def bound_by_another(port: int, options: tuple[int, ...]) -> socket.socket:
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_where_another_user_is_bound_we_do_not_listen(options: tuple[int, ...], host: str) -> None:
     """He need not listen: bound there, he connects to our clients as they connect to us."""
-    with bound_by_another(0, options) as stranger:
-        port = stranger.getsockname()[1]
-        with pytest.raises(OSError, match="Address already in use"):
-            listen_at(host, port)
+    port = free_port()
+    with bound_by_another(port, options), pytest.raises(OSError, match="Address already in use"):
+        listen_at(host, port)
     for listening in listen_at(host, port):
         listening.close()
 
