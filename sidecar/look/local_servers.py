@@ -79,7 +79,10 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         else:
             urls = [ports[one] for one in inodes if one in ports]
             urls += [
-                path for one in inodes for path in paths.get(one, ()) if _is_its(path, process_id)
+                path
+                for one in inodes
+                for path in {*paths.get(one, ())}
+                if _is_its(path, process_id)
             ]
         for url in sorted(urls, key=_by_kind)[:1]:
             if listeners := _who_made(url) if url.startswith("unix:") else users[url]:

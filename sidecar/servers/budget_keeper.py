@@ -121,7 +121,7 @@ class BudgetKeeper:
             self._set(targets, sizes, f"less room beside {names}", made, at_once=not needed)
         else:
             # Who grew for a need has filled what it got: it gives as the others fill.
-            left = room.returned(sizes) if room is not None else None
+            left = made if needed else room and room.returned(sizes)
             purpose = "room that was made is given back"
             self._set(targets, sizes, purpose, left, at_once=left is None)
 
