@@ -30,8 +30,9 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
     }
     if found != known or promoted != now.promoted_bytes:
         # Also what was on its way from its primary, in a client's buffer until then.
-        held = {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
-        room = now.room and now.room.keeping(held)
+        room = now.room and now.room.keeping(
+            {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
+        )
         with store.update() as state:
             state.room = room
             state.replicas = tuple(sorted(found))
