@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import (
-    Aws,
-    Duration,
-    aws_cloudwatch,
-    aws_cloudwatch_actions,
-    aws_iam,
-    aws_sns,
-)
+from aws_cdk import Aws, Duration, aws_cloudwatch, aws_cloudwatch_actions, aws_iam, aws_sns
 from constructs import Construct
 
 ALARM_PERIOD = Duration.minutes(5)

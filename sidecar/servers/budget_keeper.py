@@ -101,7 +101,7 @@ class BudgetKeeper:
             return
         # Those who have not filled, and so have not grown yet, are still to grow.
         sizes = {**(wanted or targets), **beside}
-        fitted = self._fitted(servers, sizes, beside, self._grown(sizes, beside))
+        fitted = self._fitted(servers, sizes, beside)
         if fitted is None:
             return
         sizes = fitted | {name: targets[name] for name in hanging(states)}  # when they answer
@@ -128,11 +128,10 @@ class BudgetKeeper:
     def _plan_what_lasts(self) -> None:
         """Replicas got room for keys that were new: what has lasted since is planned for them."""
         room = self._store.now.room
-        if room is not None and not room.is_returned:
-            kept = room.keeping(self._lasting_keys.bytes)
-            if kept != room:
-                with self._store.update() as state:
-                    state.room = kept
+        kept = room and room.keeping(self._lasting_keys.bytes)
+        if kept != room:
+            with self._store.update() as state:
+                state.room = kept
 
     def _room(
         self,
@@ -155,24 +154,14 @@ class BudgetKeeper:
             return RoomMade(before, sizes_bytes, dict(beside_bytes), needed)
         return room and (room.returned(sizes_bytes) if is_less else room.shifted(sizes_bytes))
 
-    def _grown(
-        self, sizes_bytes: Mapping[str, int], beside_bytes: Collection[str]
-    ) -> dict[str, int]:
-        """The sizes of those that are too small."""
-        least = self._actuator.latest_least_bytes
-        # Of two steps, perhaps.
-        grow = self._actuator.too_small & least.keys() - set(beside_bytes)
-        return {name: max(least[name], sizes_bytes[name]) for name in grow}
-
     def _with_replicas(
         self, servers: Sequence[ServerConfig], sizes_bytes: dict[str, int]
     ) -> dict[str, int]:
         """These sizes, or with what replicas' keys need where that is more: it does not pass."""
         least, held = self._actuator.latest_least_bytes, self._lasting_keys.bytes
         held = {name: min(size, least.get(name, size)) for name, size in held.items()}
-        grown = {name: size for name, size in held.items() if size > sizes_bytes[name]}
-        fitted = grown and self._fitted(servers, sizes_bytes, {}, grown, held)
-        return fitted or sizes_bytes
+        grows = any(size > sizes_bytes[name] for name, size in held.items())
+        return (grows and self._fitted(servers, sizes_bytes, {}, held)) or sizes_bytes
 
     def _share_unused(
         self,
@@ -184,9 +173,7 @@ class BudgetKeeper:
         """Also while there is room for somebody: it is no part of that."""
         room = self._store.now.room
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
-        wanted = shared and {**shared, **beside_bytes}
-        grown = wanted and self._grown(wanted, beside_bytes)
-        fitted = wanted and self._fitted(servers, wanted, beside_bytes, grown or {})
+        fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
         if room and fitted and fitted != targets_bytes:
             self._metrics.sizes_fitted.inc()
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
@@ -215,16 +202,20 @@ class BudgetKeeper:
         servers: Sequence[ServerConfig],
         sizes_bytes: dict[str, int],
         beside_bytes: Mapping[str, int],
-        grown_bytes: dict[str, int],
-        least_bytes: Mapping[str, int] | None = None,
+        held_bytes: Mapping[str, int] | None = None,
     ) -> dict[str, int] | None:
-        """These sizes within M, some of which are ``grown_bytes``; ``None``, and it is logged: they
-        cannot be. ``least_bytes``: by default, of all."""
-        budget_bytes = self._actuator.budget.bytes
-        least = self._actuator.latest_least_bytes if least_bytes is None else least_bytes
+        """These sizes within M, with more for those that are too small, or, as if nobody else
+        needed anything, for whose ``held_bytes`` are more; ``None``, and it is logged: they cannot
+        be."""
+        budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
+        # Of two steps, perhaps.
+        grow = self._actuator.too_small & least.keys() - beside_bytes.keys()
+        if held_bytes is not None:
+            least, grow = dict(held_bytes), set(held_bytes)
+        grown = {name: max(least[name], sizes_bytes[name]) for name in grow}
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
-            return initial_sizes(cut, sizes_bytes | grown_bytes, beside_bytes, budget_bytes, least)
+            return initial_sizes(cut, sizes_bytes | grown, beside_bytes, budget_bytes, least)
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)

@@ -29,12 +29,11 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
         if name not in found and now.targets_bytes.get(name, size + 1) <= size
     }
     if found != known or promoted != now.promoted_bytes:
-        # Also what was on its way from its primary, in a client's buffer until then.
-        room = now.room and now.room.keeping(
-            {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
-        )
         with store.update() as state:
-            state.room = room
+            # Also what was on its way from its primary, in a client's buffer until then.
+            state.room = state.room and state.room.keeping(
+                {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
+            )
             state.replicas = tuple(sorted(found))
             state.promoted_bytes = promoted
             before = state.control.before_plan_bytes

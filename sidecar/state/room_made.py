@@ -68,7 +68,9 @@ class RoomMade:
 
     def keeping(self, held_bytes: Mapping[str, int]) -> RoomMade | None:
         """Of what they got these keep so much from now on, whoever needs less: it is what they
-        hold. ``None``: nobody needs more than that."""
+        hold. ``None``: nobody needs more than that. What is going back already is planned."""
+        if self.is_returned:
+            return self
         before, made = self.before_bytes, self.made_bytes
         kept = {
             name: max(before[name], min(made[name], size))
@@ -90,16 +92,6 @@ class RoomMade:
         # Rounded so that they fit.
         left = {n: size - -(-taken * size // max(1, total)) for n, size in others.items()}
         return left | dict(kept_bytes)
-
-    def for_those(
-        self,
-        made_bytes: Mapping[str, int],
-        beside_bytes: Mapping[str, int],
-        needed_bytes: Mapping[str, int],
-    ) -> RoomMade:
-        """Other room is made from now on, from the same sizes before."""
-        made, beside, needed = dict(made_bytes), dict(beside_bytes), dict(needed_bytes)
-        return RoomMade(self.before_bytes, made, beside, needed)
 
     def is_needed_less(
         self, beside_bytes: Mapping[str, int], least_bytes: Mapping[str, int]
@@ -136,8 +128,7 @@ class RoomMade:
         before = dict(planned_bytes) | {name: self.before_bytes[name] for name in needed}
         for name, size in gave.items():
             before[name] += left * size // max(1, sum(gave.values()))
-        after = replace(self, before_bytes=before).for_those(planned_bytes, beside, needed)
-        return after if beside or needed else None
+        return RoomMade(before, dict(planned_bytes), beside, needed) if beside or needed else None
 
     def is_for(self, names: Collection[str]) -> bool:
         """Whether it was made for one of them, or beside one, and is not given back yet."""

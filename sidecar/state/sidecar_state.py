@@ -159,9 +159,7 @@ class SidecarState:
     def make_room(self, room: RoomMade | None) -> None:
         """Remember it, in place of what was made before. Who was promoted as it was made keeps what
         was planned for it."""
-        if room is not None and not room.is_returned:
-            room = room.keeping(self.promoted_bytes)
-        self.room = room
+        self.room = room and room.keeping(self.promoted_bytes)
         if room is not None:
             self.own_bytes = room.before_of_needs() | self.own_bytes
 
