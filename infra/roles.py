@@ -57,11 +57,11 @@ def node_lines(
         RoleError: there is no such node, or its role's name would be too long.
     """
     _check_node(configuration, node)
-    role = names.node_role(configuration.name, node, place.region)
+    role, tags = _role_of(configuration, node, None, place)
     # EC2's name follows the partition, other services' do not.
     principal = {"Service": f"ec2.{place.url_suffix}", "AWS": trusted or place.iam_arn("root")}
     return [
-        *_role(configuration, role, principal, {names.NODE_TAG: node}, place),
+        *_role(configuration, role, principal, tags, place),
         Line(
             ("create-instance-profile", "--instance-profile-name", role),
             unless=f"{_named('get-instance-profile', 'instance-profile', role)} >/dev/null 2>&1",
@@ -95,10 +95,20 @@ def team_lines(
         raise RoleError(
             f"no server can be called {server!r}: it must match {SERVER_PATTERN.pattern}"
         )
-    role = names.team_role(configuration.name, node, server, place.region)
-    tags = {names.NODE_TAG: node, names.SERVER_TAG: server}
+    role, tags = _role_of(configuration, node, server, place)
     principal = {"AWS": trusted or place.iam_arn("root")}
     return _role(configuration, role, principal, tags, place)
+
+
+def _role_of(
+    configuration: Configuration, node: str, server: str | None, place: names.Place
+) -> tuple[str, dict[str, str]]:
+    """Its name, and what marks it: a node's, or that of the team of its ``server``."""
+    tags = {names.NODE_TAG: node}
+    if server is None:
+        return names.node_role(configuration.name, node, place.region), tags
+    name = names.team_role(configuration.name, node, server, place.region)
+    return name, tags | {names.SERVER_TAG: server}
 
 
 def _check_node(configuration: Configuration, node: str) -> None:
@@ -155,12 +165,7 @@ def removal_lines(
 ) -> list[Line]:
     """The commands that remove what ``node_lines`` or, for a ``server``, ``team_lines`` made; also
     of a node that the file does not name any more."""
-    if server is None:
-        role = names.node_role(configuration.name, node, place.region)
-        tags = {names.NODE_TAG: node}
-    else:
-        role = names.team_role(configuration.name, node, server, place.region)
-        tags = {names.NODE_TAG: node, names.SERVER_TAG: server}
+    role, tags = _role_of(configuration, node, server, place)
     of_role, of_profile = ("--role-name", role), ("--instance-profile-name", role)
     profile = [
         Line(("remove-role-from-instance-profile", *of_profile, *of_role)),

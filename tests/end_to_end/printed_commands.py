@@ -13,10 +13,11 @@ def carry_out(printed: str, client: Any) -> None:
     for line in printed.splitlines():
         words = shlex.split(line.rpartition(" || ")[2])
         assert words[:2] == ["aws", "iam"]
-        getattr(client, words[2].replace("-", "_"))(**_arguments(words[3:]))
+        getattr(client, words[2].replace("-", "_"))(**api_arguments(words[3:]))
 
 
-def _arguments(words: list[str]) -> dict[str, Any]:
+def api_arguments(words: list[str]) -> dict[str, Any]:
+    """Options of the AWS CLI as the API has them."""
     found: dict[str, list[str]] = {}
     for word in words:
         if word.startswith("--"):

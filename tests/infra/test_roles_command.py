@@ -131,6 +131,7 @@ def shell(tmp_path: Path) -> Iterator[tuple[Callable[[list[Line]], int], Any]]:
     host, port = server.get_host_and_port()
     environment = {
         **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ACCESS_KEY_ID": "x",
@@ -156,21 +157,12 @@ AWS = """
 import json, sys
 import boto3, botocore.exceptions, jmespath
 
+from tests.end_to_end.printed_commands import api_arguments
+
 _, service, command, *words = sys.argv
-given, name, query = {}, None, None
-for word in words:
-    if word.startswith("--"):
-        name = "".join(part.title() for part in word[2:].split("-"))
-        given[name] = []
-    else:
-        given[name].append(word)
-query = given.pop("Query", [None])[0]
-given.pop("Output", None)
-tags = given.pop("Tags", None)
-values = {name: words[0] for name, words in given.items()}
-if tags:
-    pairs = [dict(part.split("=", 1) for part in tag.split(",")) for tag in tags]
-    values["Tags"] = pairs
+values = api_arguments(words)
+query = values.pop("Query", None)
+values.pop("Output", None)
 try:
     answer = getattr(boto3.client(service), command.replace("-", "_"))(**values)
 except botocore.exceptions.ClientError as error:
