@@ -254,6 +254,14 @@ def test_a_long_table_of_sockets_is_not_kept() -> None:
         assert peak_bytes < len(Path("/proc/net/tcp").read_bytes())
 
 
+def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
+    """Who listens is sent nothing, and it is said why."""
+    with pytest.raises(ServerDownError, match=words):
+        server.read()
+    with listening.accept()[0] as connected:
+        assert connected.recv(100) == b""
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
     start_server: StartServer,
@@ -269,10 +277,7 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
         words = (
             r"nobody \(uid 65534\) listens at .* now, and nothing was sent, as he has not listened"
         )
-        with pytest.raises(ServerDownError, match=words):
-            server.read()
-        with listening.accept()[0] as connected:
-            assert connected.recv(100) == b""
+        refuses(server, listening, words)
     start_server("4mb", port=port)
     assert server.read().run_id != run_id
 
@@ -292,16 +297,10 @@ def test_who_listens_where_a_port_is_forwarded_to_others_is_not_learnt(
         words = (
             r"nobody \(uid 65534\) listens at .*, and our connection does not end there: nothing"
         )
-        with pytest.raises(ServerDownError, match=words):
-            server.read()
-        with listening.accept()[0] as connected:
-            assert connected.recv(100) == b""
+        refuses(server, listening, words)
     # Nor is he believed once he has it, as when the rule goes with the container.
     with strangers_listener(port, "127.0.0.1") as listening:
-        with pytest.raises(ServerDownError, match=r"listens at .* now, and nothing was sent"):
-            server.read()
-        with listening.accept()[0] as connected:
-            assert connected.recv(100) == b""
+        refuses(server, listening, r"listens at .* now, and nothing was sent")
     start_server("4mb", port=port).client.config_set("requirepass", "secret")
     assert server.read().run_id
     assert not known.users
