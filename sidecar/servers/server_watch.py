@@ -47,13 +47,11 @@ class ServerWatch:
         store: StateStore,
         metrics: Metrics,
     ) -> None:
-        self._server = server
-        self._store = store
-        self._metrics = metrics
+        self._server, self._store, self._metrics = server, store, metrics
         self.contact = ServerContact(server, metrics)
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
-        self._evicts = False
+        self._full_bytes = 0  # in which it evicted between its last two readings
         self._has_come = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
@@ -105,7 +103,9 @@ class ServerWatch:
         self._has_come = self._has_come or is_back or (is_new and self._last is not None)
         self._window.add(reading)
         last, self._last = self._last, reading
-        self._evicts = last is not None and not is_new and reading.evicted_keys > last.evicted_keys
+        self._full_bytes = 0
+        if last and not is_new and reading.evicted_keys > last.evicted_keys:
+            self._full_bytes = min(last.maxmemory_bytes, reading.maxmemory_bytes)
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
         self._is_new = self._is_new or is_new
@@ -203,9 +203,8 @@ class ServerWatch:
 
     def need(self) -> MemoryNeed:
         """For the handover. Who evicts has nothing left, whatever a look sees of it."""
-        used_bytes = self._last.counted_bytes if self._last else 0
-        full_bytes = self._last.maxmemory_bytes if self._last and self._evicts else 0
-        return MemoryNeed(max(used_bytes, full_bytes), self.least_bytes() or 0)
+        used_bytes = max(self._last.counted_bytes if self._last else 0, self._full_bytes)
+        return MemoryNeed(used_bytes, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
         """See ``least_size_bytes``."""

@@ -284,21 +284,3 @@ def test_who_would_refuse_writes_does_not_wait_for_its_turn(
                 lambda used=used: settled_sizes(servers)["grower"] > used, sidecar.metrics.snapshot
             )
             assert sum(settled_sizes(servers).values()) <= 24 * MB
-
-
-def test_who_evicts_is_full_whatever_a_look_sees_of_it(
-    write_node: WriteNode, start_server: StartServer
-) -> None:
-    """Who burst a growing server just after each look had it seem to need nothing: it evicted
-    beside memory that was planned for it."""
-    servers = {name: start_server("16mb") for name in "ab"}
-    with sidecar_in_thread(write_node(servers)) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        watch = sidecar._actuator._watches["a"]
-        assert watch.need().used_bytes < 8 << 20
-        burst = servers["a"].client.pipeline(transaction=False)
-        for key in range(20 * 1024):
-            burst.set(str(key), b"x" * 1000)
-        burst.flushall().execute()
-        wait_until(lambda: watch.need().used_bytes >= 16 << 20, sidecar.metrics.snapshot)
-        wait_until(lambda: watch.need().used_bytes < 8 << 20, sidecar.metrics.snapshot)

@@ -131,6 +131,11 @@ class YcsbClient:
         if failed:
             raise YcsbError(f"YCSB counts failed operations: {', '.join(failed)}")
 
+    def stop(self) -> None:
+        """End it. What it prints is read until then: its output is closed by others."""
+        self._process.kill()
+        self._reader.join()
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -166,4 +171,5 @@ def running_ycsb(load: YcsbLoad, port: int, log: Path) -> Iterator[YcsbClient]:
             running_command(command, log, signal.SIGKILL, stdout=subprocess.PIPE)
         )
         client.attach(process, log)
+        stack.callback(client.stop)
         yield client
