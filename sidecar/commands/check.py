@@ -8,12 +8,13 @@ import json
 import tomllib
 from collections.abc import Container, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command, add_verbose
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import is_running, status_of, with_known_listeners
-from sidecar.config.effective_file import effective_lines
+from sidecar.config.effective_file import effective_lines, written_lines
 from sidecar.config.links import OWN, links
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
@@ -27,7 +28,7 @@ _MARKS = {"ok": "ok      ", "advice": "ADVICE  ", "problem": "PROBLEM "}
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
     parser = add_command(commands, "check", "check a configuration and print what it means")
-    add_verbose(parser, "with --connect, also what is ok and needs no word")
+    add_verbose(parser, "also what is ok and needs no word, and options that have their defaults")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--connect",
@@ -56,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     elif options.iam:
         _print_iam(config, options.config)
     else:
-        _print_configuration(config, options.json)
+        _print_configuration(config, options)
     return 0
 
 
@@ -139,21 +140,24 @@ def _print_iam(config: SidecarConfig, source: str) -> None:
     print(json.dumps(iam_policy(config.node, config.controller.cloud), indent=1))
 
 
-def _print_configuration(config: SidecarConfig, as_json: bool) -> None:
-    lines = list(effective_lines(config))
-    found = links(config)
-    if as_json:
+def _print_configuration(config: SidecarConfig, options: argparse.Namespace) -> None:
+    lines, found = list(effective_lines(config)), links(config)
+    if options.json:
         table = tomllib.loads("\n".join(lines))
         print(json.dumps({**table, "links": [asdict(link) for link in found]}, indent=1))
-    else:
-        print("\n".join(lines), end="\n\n")
-        for link in found:
-            print_wrapped(f"# link {link.name}: {'OPEN: ' if link.is_open else ''}{link.how}", "# ")
-        print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
-        planner = config.controller
-        if planner.kind == "auto" and planner.cloud is None and planner.service is None:
-            print_wrapped(
-                '# controller.kind = "auto" without a cloud or a service plans in the sidecar '
-                'itself, as "embedded" does',
-                "# ",
-            )
+        return
+    if not options.verbose:
+        written = tomllib.loads(Path(options.config).read_text())
+        lines = list(written_lines(config, written))
+        found = [link for link in found if not link.how.startswith(OWN)]
+    print("\n".join(lines), end="\n\n")
+    for link in found:
+        print_wrapped(f"# link {link.name}: {'OPEN: ' if link.is_open else ''}{link.how}", "# ")
+    print_wrapped(f"# {headroom_rule(config.memory)}", "# ")
+    planner = config.controller
+    if planner.kind == "auto" and planner.cloud is None and planner.service is None:
+        print_wrapped(
+            '# controller.kind = "auto" without a cloud or a service plans in the sidecar itself, '
+            'as "embedded" does',
+            "# ",
+        )

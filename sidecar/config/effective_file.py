@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
@@ -19,15 +20,32 @@ from solver_lambda.documents.units import format_duration, format_size, parse_du
 
 Options = dict[str, object]
 """By their names in the file, as people write them; ``None``: it has none."""
+_HOW_MANY = {"rate", "threshold", "modulus"}  # a file has one of two ways, and is told in one
 
 
 def effective_lines(config: SidecarConfig) -> Iterator[str]:
     """The lines of that file. What has no value is a comment, and so is where a secret comes from
     an environment variable; a secret itself is never told."""
     for heading, options in _tables(config):
-        if heading:
-            yield from ("", "[[server]]" if heading.startswith("server ") else f"[{heading}]")
-        yield from _lines(options)
+        yield from _lines(heading, options)
+
+
+def written_lines(config: SidecarConfig, written: Mapping[str, Any]) -> Iterator[str]:
+    """Of those, the ones of options that ``written``, a file as it was parsed, has, and a comment
+    on how many it leaves to their defaults."""
+    by_heading = {"": written, **written} | {
+        f"server {server.name}": given
+        for server, given in zip(config.servers, written["server"], strict=True)
+    }
+    hidden = 0
+    for heading, options in _tables(config):
+        given = set(by_heading.get(heading, ()))
+        given |= _HOW_MANY if given & _HOW_MANY else set()
+        shown = {key: options[key] for key in options if key in given or key.startswith("#")}
+        hidden += len(options) - len(shown)
+        if shown:
+            yield from _lines(heading, shown)
+    yield from ("", f"# {hidden} more options have their defaults: --verbose lists them")
 
 
 def changed_options(old: SidecarConfig, new: SidecarConfig) -> list[str]:
@@ -83,7 +101,9 @@ def duration_text(seconds: float) -> str:
     return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
 
 
-def _lines(options: Options) -> Iterator[str]:
+def _lines(heading: str, options: Options) -> Iterator[str]:
+    if heading:
+        yield from ("", "[[server]]" if heading.startswith("server ") else f"[{heading}]")
     for key, value in options.items():
         if value is None:
             yield f"# {key}: none"

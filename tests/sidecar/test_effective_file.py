@@ -12,7 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.config.effective_file import duration_text, effective_lines, size_text, toml_string
+from sidecar.config.effective_file import (
+    _tables,
+    duration_text,
+    effective_lines,
+    size_text,
+    toml_string,
+)
 from sidecar.config.node import SidecarConfig, load_config
 from solver_lambda.documents.units import parse_duration, parse_size
 from tests.secret_file import write_secret
@@ -123,13 +129,38 @@ def test_every_option_of_the_example_is_there() -> None:
         assert one.keys() <= other.keys()
 
 
+@pytest.mark.parametrize("verbose", [(), ("--verbose",)])
 def test_what_check_prints_can_be_loaded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verbose: tuple[str, ...]
 ) -> None:
-    assert main(["check", str(EXAMPLE)]) == 0
+    assert main(["check", str(EXAMPLE), *verbose]) == 0
     path = tmp_path / "printed.toml"
     path.write_text(capsys.readouterr().out)
     assert _as_it_is(load_config(path)) == _as_it_is(load_config(EXAMPLE))
+
+
+def test_check_prints_what_the_file_has_and_counts_the_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(
+        'node = "n"\nstate_file = "state.json"\n[memory]\nbudget = "1024mb"\n'
+        '[sampling]\nendpoint = "ipc:///run/spreds/samples"\nthreshold = 167772\n'
+        '[[server]]\nname = "a"\nurl = "redis://127.0.0.1"\nbackend_latency = "0.08s"\n'
+    )
+    assert main(["check", str(path)]) == 0
+    printed = capsys.readouterr().out
+    *parts, rest = printed.split("\n\n")[:5]
+    assert parts == [
+        f'node = "n"\n# mode: recommend, until an order says otherwise\n'
+        f'state_file = "{tmp_path}/state.json"',
+        '[memory]\nbudget = "1GiB"',
+        '[sampling]\nendpoint = "ipc:///run/spreds/samples"\nrate = 0.01',
+        '[[server]]\nname = "a"\nurl = "redis://127.0.0.1"\nbackend_latency = "80ms"',
+    ]
+    everything = sum(len(options) for _, options in _tables(load_config(path)))
+    assert rest == f"# {everything - 9} more options have their defaults: --verbose lists them"
+    assert "link" not in printed
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -244,7 +244,7 @@ def test_check_prints_the_effective_configuration_without_secrets(
     path = _write(tmp_path, text)
     assert load_config(path).servers[0].password == "hunter2"
     assert "hunter2" not in repr(load_config(path))
-    assert main(["check", str(path)]) == 0
+    assert main(["check", "--verbose", str(path)]) == 0
     lines = capsys.readouterr().out
     # By the names that the file has.
     for line in (
