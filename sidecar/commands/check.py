@@ -149,7 +149,7 @@ def _print_configuration(config: SidecarConfig, options: argparse.Namespace) -> 
     if not options.verbose:
         written = tomllib.loads(Path(options.config).read_text())
         lines = list(written_lines(config, written))
-        found = [link for link in found if not link.how.startswith(OWN)]
+        found = [link for link in found if not link.how.startswith((OWN, "none"))]
     print("\n".join(lines), end="\n\n")
     for link in found:
         print_wrapped(f"# link {link.name}: {'OPEN: ' if link.is_open else ''}{link.how}", "# ")
