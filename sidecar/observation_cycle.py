@@ -276,6 +276,7 @@ class ObservationCycle:
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),
                     installed_bytes=state.control.installed_bytes.get(server.name),
+                    was_replica=server.name in state.promoted_bytes,
                 )
             )
         return seen

@@ -32,15 +32,18 @@ class _Seen(Protocol):
     def reading(self) -> ServerReading: ...
     @property
     def unevictable_bytes(self) -> int: ...
+    @property
+    def was_replica(self) -> bool: ...
 
 
 def needed_bytes(seen: _Seen) -> int:
     """The most that a server could not do without in the window, as far as it is for the others to
-    mind: of a replica a quarter, so that one with an equal share, which is its keys, is no need;
-    nothing of one that keeps its size anyway."""
-    if seen.reading.ignores_maxmemory:
+    mind: of a replica, or one whose keys came as it was one, a quarter, so that one with an equal
+    share is no need; nothing of one that keeps the size that is planned for it anyway."""
+    if seen.reading.ignores_maxmemory or seen.was_replica:
         return seen.reading.counted_bytes // 4
-    return seen.unevictable_bytes if seen.reading.evicts else 0
+    is_kept = not seen.reading.evicts and seen.unevictable_bytes <= seen.reading.maxmemory_bytes
+    return 0 if is_kept else seen.unevictable_bytes
 
 
 def beside_needs(

@@ -49,12 +49,12 @@ class ServerSnapshot:
         kept: why it cannot be given another size now, ``None`` if it can.
         waits: why it is not to be given another one, unless it breaks a bound.
         unevictable_bytes: most of its memory in the window that no eviction frees.
-        lasting_bytes: the least of that.
-        least_used_bytes: the least that it used in the window.
+        lasting_bytes, least_used_bytes: the least of that, and of what it used.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
         installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
         is_looked_at: its keys are followed from outside: it needs no sampler.
+        was_replica: no plan has gone by its own curve since.
     """
 
     config: ServerConfig
@@ -71,6 +71,7 @@ class ServerSnapshot:
     silent_seconds: float = 0.0
     installed_bytes: int | None = None
     is_looked_at: bool = False
+    was_replica: bool = False
 
 
 def resumed(
@@ -100,8 +101,8 @@ def observe(
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
-    free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
-    ``room`` is what some have made for others, or beside them.
+    free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file;
+    ``room`` what some made for others.
     """
     budget_bytes = config.memory.budget_bytes if budget_bytes is None else budget_bytes
     most_bytes = most_needed_bytes(
@@ -120,7 +121,7 @@ def observe(
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
     servers = with_needs_that_fit(servers, wanted, budget_bytes)
-    windows = [item.estimate.window_seconds for item in seen if item.estimate]
+    windows = (item.estimate.window_seconds for item in seen if item.estimate)
     observation = Observation(
         node=config.node,
         cycle=cycle,
@@ -227,8 +228,7 @@ def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot, most_bytes: int) 
     least = least_maxmemory_bytes(planned_bytes, max(seen.unevictable_bytes, pinned))
     if least > planned_bytes:
         least = max(planned_bytes, least_maxmemory_bytes(planned_bytes, seen.lasting_bytes))
-    if config.maximum_bytes is not None:
-        most_bytes = min(most_bytes, config.maximum_bytes)
+    most_bytes = min(most_bytes, config.maximum_bytes or most_bytes)
     return max(config.minimum_bytes, min(least, most_bytes))
 
 

@@ -102,10 +102,9 @@ def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
         told = status_of(config)
     except SidecarSilentError as error:
         return [Finding("advice", where, str(error), "ask as its user, or look at its log")]
+    except DocumentError as error:
+        return [Finding("problem", where, str(error))]
     problems = told["problems"]
-    if told["node"] != config.node:
-        words = f"it is of node {told['node']}, and this file is of node {config.node}"
-        return [Finding("problem", where, words, "give each node a state_file of its own")]
     if not problems:
         return [Finding("ok", where, "it tells of no problem")]
     remedy = "what else is found here may be the cause; 'spreds status' tells when it is over"

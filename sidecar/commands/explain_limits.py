@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -57,9 +58,14 @@ def backend_words(
     config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> list[str]:
     """What a miss costs."""
+    seconds, stated = server["backend_latency_seconds"], server.get("stated_latency_seconds")
+    is_teams = server["backend_latency_source"] == "team"
+    if is_teams and seconds and stated and not math.isclose(stated, seconds):
+        return [
+            f"Its backend latency counts as {time_or(seconds)} (its team says {time_or(stated)})."
+        ]
     if planned is not None and (said := planned["reason"].partition(BACKEND_NOTE)[2]):
         return [f"Its backend takes {said}."]
-    seconds = server["backend_latency_seconds"]
     if seconds is None and config.backend_latency_seconds is not None:
         seconds = config.backend_latency_seconds
         return [

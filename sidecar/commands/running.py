@@ -85,8 +85,15 @@ def is_running(config: SidecarConfig) -> bool:
 
 
 def status_of(config: SidecarConfig) -> dict[str, Any]:
-    """Its status document. Raises SidecarSilentError."""
-    return client_of(config).status()
+    """Its status document. Raises SidecarSilentError, or DocumentError where it is another
+    node's."""
+    told = client_of(config).status()
+    if told["node"] != config.node:
+        raise DocumentError(
+            f"this file is of node {config.node}, and the sidecar that answers is of node "
+            f"{told['node']}: both files name the same state_file; give each node its own"
+        )
+    return told
 
 
 def check_whose_files(config: SidecarConfig) -> None:

@@ -16,7 +16,6 @@ from sidecar.commands.status_words import (
     kept_words,
     lag_words,
     last_plan_words,
-    other_node_words,
     refused_words,
     samples_words,
     waits_words,
@@ -36,7 +35,7 @@ def print_short(status: dict[str, Any]) -> None:
     if told is None:
         print_wrapped(status["silent"])
     else:
-        for words in _head(status, told):
+        for words in _head(told):
             print_wrapped(words, indent="  ")
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
@@ -54,8 +53,7 @@ def print_short(status: dict[str, Any]) -> None:
     print_total(status, is_verbose=False)
 
 
-def _head(status: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
-    yield from other_node_words(status, told)
+def _head(told: dict[str, Any]) -> Iterator[str]:
     first, *more = state_words(told)
     yield f"node {told['node']}: {first}"
     yield from more

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
@@ -57,7 +56,7 @@ def print_status(status: dict[str, Any]) -> None:
     if told is None:
         print_wrapped(status["silent"])
     else:
-        _print_sidecar(status, told)
+        _print_sidecar(told)
     print()
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     servers = status["servers"]
@@ -74,9 +73,7 @@ def print_status(status: dict[str, Any]) -> None:
     print_total(status, is_verbose=True)
 
 
-def _print_sidecar(status: dict[str, Any], told: dict[str, Any]) -> None:
-    for words in other_node_words(status, told):
-        print_wrapped(words)
+def _print_sidecar(told: dict[str, Any]) -> None:
     first, *more = state_words(told)
     print_wrapped(f"node {told['node']}: {first}")
     for words in more:
@@ -88,15 +85,6 @@ def _print_sidecar(status: dict[str, Any], told: dict[str, Any]) -> None:
         print_wrapped(words, indent="  ")
     for problem in told["problems"]:
         print_wrapped(f"problem: {problem}", indent="  ")
-
-
-def other_node_words(status: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
-    """A warning where the sidecar that answers is another node's."""
-    if told["node"] != status["node"]:
-        yield (
-            f"this file is of node {status['node']}, and the sidecar that answers is of node "
-            f"{told['node']}: both files name the same state_file"
-        )
 
 
 def samples_words(told: dict[str, Any]) -> str:

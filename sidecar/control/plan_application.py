@@ -25,6 +25,7 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.words import reason_words
 from solver_lambda.planning.decision import must_move
+from solver_lambda.planning.size_ranges import is_little_known
 
 log = logging.getLogger(__name__)
 
@@ -193,8 +194,13 @@ class PlanApplication:
             if objection is None:
                 self._set_targets(plan, asked)
         self.problem = None
+        known = {
+            one.name
+            for one in asked.servers
+            if one.keep_reason is None and not is_little_known(one, asked)
+        }
         with self._store.update() as state:
-            state.applied(plan.cycle)
+            state.applied(plan.cycle, set() if objection else known)
         self.last_plan, self._made_with = plan, self.config.servers
         self.taken_at_seconds = time.time()
         self._first_at_seconds = self._first_at_seconds or self.taken_at_seconds

@@ -53,8 +53,10 @@ def sizes_with_unused_shared(
     }
     minima_bytes = {server.name: server.minimum_bytes for server in servers}
     holds = {name: least_bytes[name] for name in replicas & may_give}
-    promoted = store.now.promoted_bytes.keys() & may_give
-    holds |= {name: held_bytes(readings[name]) for name in promoted}
+    # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
+    share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
+    for name in store.now.promoted_bytes.keys() & may_give:
+        holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
     sizes |= {
         name: size
         for name, held in holds.items()

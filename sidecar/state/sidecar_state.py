@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +111,8 @@ class SidecarState:
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
         run_ids: of the processes that were last seen with the planned size, by server.
         replicas: servers that were replicas when they were last seen.
-        promoted_bytes: of those that were promoted since, and got no more by a plan, what was
-            planned for them then.
+        promoted_bytes: of those that were promoted since, until a plan goes by their curve, what
+            was planned for them then.
         listeners: users that were first seen to listen, by a server's address.
     """
 
@@ -143,9 +144,11 @@ class SidecarState:
             cycle: self.asked[cycle] for cycle in sorted(self.asked)[-(ASKED_LIMIT - 1) :]
         } | {asked.cycle: asked}
 
-    def applied(self, cycle: int) -> None:
-        """Remember that a plan was carried out: it and older ones are no longer waited for."""
+    def applied(self, cycle: int, planned: Collection[str] = ()) -> None:
+        """Remember that a plan was taken: it and older ones are no longer waited for. The servers
+        ``planned`` have by it what their own curves say, whatever they were before."""
         self.applied_cycle = cycle
+        self.promoted_bytes = {n: s for n, s in self.promoted_bytes.items() if n not in planned}
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
 
     @property

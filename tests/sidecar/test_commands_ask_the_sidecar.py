@@ -55,7 +55,9 @@ Printed = Callable[..., str]
 def path(write_node: WriteNode) -> Path:
     # Nobody is there: these commands ask the sidecar, not the servers.
     urls = {name: f"redis://127.0.0.1:{place + 1}" for place, name in enumerate(NAMES)}
-    return write_node(urls, budget="8GiB", server_keys="")
+    path = write_node(urls, budget="8GiB", server_keys="")
+    path.write_text(path.read_text().replace('node = "n1"', 'node = "cache-1"'))
+    return path
 
 
 @pytest.fixture
@@ -81,10 +83,22 @@ def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
     return run
 
 
+@pytest.mark.parametrize("command", ["status", "plan", "explain"])
+def test_another_nodes_sidecar_is_not_told(
+    sidecar: ExampleSidecar, path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sidecar.document["node"] = "cache-2"
+    assert main([command, str(path)]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert (
+        "this file is of node cache-1, and the sidecar that answers is of node cache-2" in said.err
+    )
+
+
 def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed: Printed) -> None:
     text = printed("status", "--verbose", code=1)  # no server answers
     for words in (
-        "this file is of node n1, and the sidecar that answers is of node cache-1: both files name",
         "node cache-1: mode recommend: no plans are carried out; nothing is set (as configured)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
         "301,442 of 500,000 for the next observation, which comes by 2026-",
@@ -298,7 +312,7 @@ def test_an_order_arrives_as_it_was_given(
     wanted = ORDERS[words].to_json()
     assert wanted["by"] in order.by
     assert f"(uid {os.geteuid()})" in order.by
-    assert order.to_json() == {**wanted, "by": order.by, "node": "n1"}
+    assert order.to_json() == {**wanted, "by": order.by, "node": "cache-1"}
     assert json.loads(printed(command, *more, "--json")) == {"done": f"done: {order.what}"}
 
 
@@ -605,6 +619,7 @@ def test_what_is_not_served_or_stands_still_is_told_by_the_exit_code_of_status(
 ) -> None:
     path = write_node({"jobs": start_server("12mb").url}, budget="24mb")
     watched = ExampleSidecar()
+    watched.document["node"] = "n1"
     watched.document["budget"]["bytes"] = 24 * MIB
     with OperatorsServer(OperatorsConfig(socket=path.with_name("state.json.sock")), watched):
         assert main(["status", str(path)]) == 0
@@ -620,6 +635,7 @@ def test_a_sum_that_nobody_lowers_has_a_remedy(
 ) -> None:
     path = write_node({"jobs": start_server("24mb").url}, budget="12mb")
     watched = ExampleSidecar()
+    watched.document["node"] = "n1"
     watched.document["budget"]["bytes"] = 12 * MIB
 
     def status() -> str:

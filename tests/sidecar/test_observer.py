@@ -377,6 +377,36 @@ def test_a_need_is_no_reason_to_empty_the_others(lasting: int, minimum: int, oth
     assert _observe(seen, other).servers[1].minimum_bytes == others * MB
 
 
+@pytest.mark.parametrize(
+    ("kind", "size", "others"),
+    [
+        pytest.param({"role": "slave"}, 40, 16, id="a replica"),
+        pytest.param({}, 40, 16, id="one that was a replica until just now"),
+        pytest.param({"role": "slave"}, 20, 1, id="a replica of a common size"),
+        pytest.param(
+            {"maxmemory_policy": "noeviction"}, 40, 16, id="one that evicts nothing, above its plan"
+        ),
+    ],
+)
+def test_what_stays_in_one_is_no_reason_to_empty_the_others(
+    kind: dict[str, Any], size: int, others: int
+) -> None:
+    seen = _seen(None)
+    reading = dataclasses.replace(
+        seen.reading, maxmemory_bytes=10 * MB, counted_bytes=size * MB, **kind
+    )
+    held = 0 if "role" in kind or not kind else size * MB
+    seen = dataclasses.replace(seen, reading=reading, unevictable_bytes=held, was_replica=not kind)
+    other = _seen(None, minimum_bytes=MB)
+    other = dataclasses.replace(
+        other,
+        config=dataclasses.replace(other.config, name="b"),
+        reading=dataclasses.replace(other.reading, maxmemory_bytes=30 * MB),
+    )
+    # Two servers share 64 MiB.
+    assert _observe(seen, other).servers[1].minimum_bytes == others * MB
+
+
 def test_two_needs_that_do_not_fit_together_empty_nobody_either() -> None:
     """By idle connections of a stranger to two servers a third one lost all but its minimum."""
     config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))

@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.commands.change_words import in_the_last_day, last_change
 from sidecar.commands.explain import _in_short
+from sidecar.commands.explain_limits import backend_words
 from sidecar.commands.explain_node import last_plan_sentences
 from sidecar.commands.explain_words import server_sentences
 from sidecar.commands.printing import print_wrapped
@@ -116,3 +117,17 @@ def test_room_is_told_in_plain_words(told: dict[str, Any], words: str, plain: st
 def test_room_beside_oneself_is_told_by_ones_own_entry(told: dict[str, Any]) -> None:
     entry = plan_entry(1, 9.0, MIB, 2 * MIB) | {"kind": "budget", "words": "room beside sessions"}
     assert in_the_last_day("sessions", [plan_entry(1, 60.0, 0, MIB), entry], NOW_SECONDS) == []
+
+
+@pytest.mark.parametrize("stated_seconds", [0.1, 5.0])
+def test_a_latency_that_counts_for_less_than_its_team_says(stated_seconds: float) -> None:
+    server = {
+        "backend_latency_seconds": 0.1,
+        "backend_latency_source": "team",
+        "stated_latency_seconds": stated_seconds,
+    }
+    config = ServerConfig(name="a", url="redis://127.0.0.1", minimum_bytes=1)
+    (words,) = backend_words(config, server, None)
+    bounded = "Its backend latency counts as 100 ms (its team says 5000 ms)."
+    plain = "Its backend latency is 100 ms, as its team says."
+    assert words == (plain if stated_seconds == 0.1 else bounded)

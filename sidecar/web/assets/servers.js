@@ -44,6 +44,12 @@ function fact(title, value, more) {
 
 const SOURCES = { team: "as its team says", configured: "as configured", measured: "as measured" };
 
+function latencySource(server) {
+  const { backend_latency_source: source, backend_latency_seconds: counts, stated_latency_seconds: stated } = server;
+  const isOther = source === "team" && stated && Math.abs(stated - counts) > 1e-9 * stated;
+  return isOther ? `its team says ${latency(stated)}` : SOURCES[source];
+}
+
 // What is measured now, with what the plan would bring or, once that is carried out, was expected.
 function nowAndThen(title, now, withPlan, expected, format, expectedWith) {
   const isKnown = (value) => value !== null && value !== undefined;
@@ -63,7 +69,7 @@ function facts(server, status) {
     nowAndThen(term("hit ratio", "Hit ratio"), server.hit_ratio, hit, expected(server.predicted_hit_ratio), percent, way),
     nowAndThen(term("access time", "Access time"), server.access_time_seconds, time, expected(server.predicted_access_time_seconds), latency, way),
     fact("Reads a second", whole(server.reads_per_second)),
-    fact(term("backend latency", "Backend latency"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && SOURCES[server.backend_latency_source]),
+    fact(term("backend latency", "Backend latency"), isMeasured ? latency(server.backend_latency_seconds) : "not known yet", isMeasured && latencySource(server)),
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `its team's, signed ${server.settings_by}`));
 }
 
