@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.log_setup import ROUTINE
@@ -195,11 +195,12 @@ class ObservationCycle:
                 reserved(states, seen, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
-                self._store.now.room,
+                is_beside_unread=self._stays_in_unread({one.config.name for one in seen}),
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
-            replicas = {item.config.name for item in seen if item.reading.ignores_maxmemory}
-            self._planning_basis.forget_first(replicas)
+            self._planning_basis.forget_first(
+                {item.config.name for item in seen if item.reading.ignores_maxmemory}
+            )
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
             has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
@@ -223,6 +224,10 @@ class ObservationCycle:
             basis = basis.removesuffix(", early")
         words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
         log.info("observed: cycle %d, %s", observation.cycle, words, extra=ROUTINE)
+
+    def _stays_in_unread(self, names: Collection[str]) -> bool:
+        unread = {one.name for one in self.config.servers if one.name not in names}
+        return self._store.now.stays_in_one_of(unread)
 
     def _note_shrinking(self, states: Sequence[ServerState]) -> None:
         now, sizes = time.monotonic(), self._actuator.intermediate_sizes.sizes_bytes

@@ -24,7 +24,6 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
-from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
@@ -95,14 +94,15 @@ def observe(
     reserved_bytes: int,
     excess_bytes: int = 0,
     budget_bytes: int | None = None,
-    room: RoomMade | None = None,
+    *,
+    is_beside_unread: bool = False,
 ) -> Observation:
     """The observation of the servers that answer.
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
-    free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file;
-    ``room`` what some made for others.
+    free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
+    ``is_beside_unread``: one that does not answer holds what others cannot be given.
     """
     budget_bytes = config.memory.budget_bytes if budget_bytes is None else budget_bytes
     most_bytes = most_needed_bytes(
@@ -115,7 +115,7 @@ def observe(
         wanted,
         {one.config.name: needed_bytes(one) for one in seen},
         half_bytes,
-        is_beside_unread=_is_beside_unread(config, seen, room),
+        is_beside_unread=is_beside_unread,
     )
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
@@ -134,13 +134,6 @@ def observe(
         planning=config.planning,
     )
     return with_minima_that_fit(observation)
-
-
-def _is_beside_unread(
-    config: SidecarConfig, seen: Sequence[ServerSnapshot], room: RoomMade | None
-) -> bool:
-    unread = {one.name for one in config.servers} - {one.config.name for one in seen}
-    return room is not None and room.is_for(unread)
 
 
 def _giving_unused(

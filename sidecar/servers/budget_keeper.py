@@ -118,7 +118,8 @@ class BudgetKeeper:
         elif wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
-            self._set(targets, sizes, f"less room beside {names}", made, at_once=not needed)
+            purpose = f"less room beside {names}" if names else UNUSED
+            self._set(targets, sizes, purpose, made, at_once=not needed)
         else:
             # Who grew for a need has filled what it got: it gives as the others fill.
             left = made if needed else room and room.returned(sizes)

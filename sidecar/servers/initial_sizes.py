@@ -26,8 +26,8 @@ def initial_sizes(
     servers in ``fixed`` (those that do not evict, and would refuse writes, or that refuse another
     size) keep what they have. Nobody gets less than its ``least_bytes``, below which it would
     refuse writes, while the budget allows that; where it does not, these give way in proportion.
-    Nor does anybody's ``least_bytes`` take another one's size below half of an equal share: most of
-    it is what clients make.
+    Nor do anybody's ``least_bytes``, or a fixed server, while that can be, take another one's size
+    below half of an equal share: most of it is what clients make.
 
     Raises:
         DocumentError: a fixed server is unlimited, or the fixed ones leave too little.
@@ -52,7 +52,7 @@ def initial_sizes(
     _check_minima(minima, fixed, budget_bytes)
     unlimited = [one for one in servers if one.name not in fixed and not known_bytes.get(one.name)]
     used = _used(unlimited, sizes, floors, used_bytes or {}, budget_bytes)
-    return _fitted(minima, floors, sizes, used, budget_bytes)
+    return _fitted(minima, floors, sizes, used, budget_bytes, is_beside=bool(fixed))
 
 
 def _used(
@@ -124,9 +124,11 @@ def _fitted(
     sizes: Mapping[str, int],
     used: Mapping[str, int],
     budget_bytes: int,
+    *,
+    is_beside: bool,
 ) -> dict[str, int]:
     """The sizes scaled into the budget: none below what it uses, if that fits, or else below its
-    floor as far as these fit."""
+    floor as far as these fit. ``is_beside``: some are fixed."""
     if sum(used.values()) <= budget_bytes:
         wanted = {name: max(size, used[name]) for name, size in sizes.items()}
         fits = sum(wanted.values()) <= budget_bytes
@@ -135,7 +137,8 @@ def _fitted(
         return dict(sizes)
     half_bytes = budget_bytes // len(sizes) // 2
     kept = {name: max(least, min(sizes[name], half_bytes)) for name, least in minima.items()}
-    if sum(kept.values()) <= budget_bytes and any(floors[name] > kept[name] for name in kept):
+    is_for_one = is_beside or any(floors[name] > kept[name] for name in kept)
+    if is_for_one and sum(kept.values()) <= budget_bytes:
         minima, floors = kept, {name: max(floor, kept[name]) for name, floor in floors.items()}
     if sum(floors.values()) > budget_bytes:
         return _scaled(minima, floors, budget_bytes - sum(minima.values()))

@@ -10,8 +10,9 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
 
-# A look is a second. What comes and goes within a minute is given back to those who gave for it.
-_LOOKS = 60
+# What comes and goes within a minute is given back to those who gave for it.
+_LASTING_SECONDS = 60.0
+_LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 
 
 def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
@@ -46,7 +47,7 @@ class LastingKeys:
     clients' buffers, and of names of channels never.
 
     Attributes:
-        bytes: of each, the least of the last looks, see ``held_bytes``.
+        bytes: of each that has been one for a minute, the least in it, see ``held_bytes``.
     """
 
     def __init__(self) -> None:
@@ -56,15 +57,19 @@ class LastingKeys:
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
         held = held_by_replicas(readings)
-        self._seen = {name: self._seen.get(name, deque(maxlen=_LOOKS)) for name in held}
+        self._seen = {name: self._seen.get(name, deque()) for name in held}
         for name, size in held.items():
             seen, at_seconds = self._seen[name], readings[name].at_seconds
-            if not seen or seen[-1][0] < at_seconds:
+            if seen and at_seconds < seen[-1][0] + _LOOK_SECONDS:
+                seen[-1] = seen[-1][0], min(size, seen[-1][1])
+            else:
                 seen.append((at_seconds, size))
+            while len(seen) > 1 and seen[1][0] <= at_seconds - _LASTING_SECONDS:
+                seen.popleft()
         self.bytes = {
             name: min(size for _, size in seen)
             for name, seen in self._seen.items()
-            if len(seen) == _LOOKS
+            if seen[0][0] <= seen[-1][0] - _LASTING_SECONDS
         }
 
 

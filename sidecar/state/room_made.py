@@ -83,14 +83,19 @@ class RoomMade:
 
     def _before_with(self, kept_bytes: Mapping[str, int]) -> dict[str, int]:
         """The sizes before, had these been ``kept_bytes`` already: what they got then the others
-        gave in proportion, but for memory that nobody had."""
-        before = self.before_bytes
+        gave in proportion, but for memory that nobody had, and for half of an equal share each
+        where that can be."""
+        before, made = self.before_bytes, self.made_bytes
         others = {name: size for name, size in before.items() if name not in kept_bytes}
-        total, free = sum(others.values()), sum(self.made_bytes.values()) - sum(before.values())
-        taken = sum(size - before[name] for name, size in kept_bytes.items()) - max(0, free)
-        taken = max(0, min(taken, total))
+        free = max(0, sum(made.values()) - sum(before.values()))
+        taken = sum(size - before[name] for name, size in kept_bytes.items()) - free
+        taken = max(0, min(taken, sum(others.values())))
+        half_bytes = max(sum(made.values()), sum(before.values())) // len(before) // 2
+        above = {name: max(0, size - half_bytes) for name, size in others.items()}
+        gives = above if sum(above.values()) >= taken else others
+        total = max(1, sum(gives.values()))
         # Rounded so that they fit.
-        left = {n: size - -(-taken * size // max(1, total)) for n, size in others.items()}
+        left = {name: size - -(-taken * gives[name] // total) for name, size in others.items()}
         return left | dict(kept_bytes)
 
     def is_needed_less(

@@ -98,6 +98,19 @@ def test_sizes_that_do_not_fit_are_scaled_down_in_proportion() -> None:
     assert sum(sizes.values()) == pytest.approx(BUDGET, abs=4)
 
 
+def test_beside_one_that_keeps_its_size_each_other_keeps_half_of_an_equal_share() -> None:
+    """A client who wrote keys that are not evicted had the others shrunk in proportion."""
+    servers = [ServerConfig(name, "", minimum_bytes=MB) for name in "abcd"]
+    known = {"a": 10 * MB, "b": 36 * MB, "c": 24 * MB, "d": 3 * MB}
+    sizes = initial_sizes(servers, known, {"b"}, 64 * MB)
+    assert sizes["b"] == 36 * MB
+    assert sizes["d"] == 3 * MB
+    assert 8 * MB < sizes["a"] < 10 * MB
+    assert 64 * MB - 3 <= sum(sizes.values()) <= 64 * MB
+    # Where that cannot be, their minima count.
+    assert initial_sizes(servers, {**known, "b": 58 * MB}, {"b"}, 64 * MB)["d"] < 3 * MB
+
+
 def test_unlimited_servers_get_equal_shares() -> None:
     sizes = initial_sizes(_servers(4), dict.fromkeys(("s0", "s1", "s2", "s3"), 0), (), BUDGET)
     assert set(sizes.values()) == {25 * MB}

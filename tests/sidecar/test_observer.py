@@ -35,6 +35,9 @@ from tests.sidecar.monitored_load import STATS
 MB = 1 << 20
 
 
+ROOM = RoomMade(dict.fromkeys("abc", 20 * MB), dict.fromkeys("abc", 16 * MB), {"a": 30 * MB})
+
+
 def _estimate(**values: Any) -> Estimate:
     curve = MissRatioCurve(np.array([float(MB), 8.0 * MB]), np.array([0.9, 0.1]))
     known: dict[str, Any] = {
@@ -435,16 +438,28 @@ def test_beside_one_that_cannot_be_read_each_other_keeps_half_of_an_equal_share(
     seen = [
         dataclasses.replace(_seen(_estimate()), config=config.servers[place]) for place in (1, 2)
     ]
-    room = RoomMade(dict.fromkeys("abc", 20 * MB), dict.fromkeys("abc", 16 * MB), {"a": 30 * MB})
-    for known, least in ((None, MB), (room, 64 * MB // 6)):
-        observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, known)
+    for is_beside, least in ((False, MB), (True, 64 * MB // 6)):
+        observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, is_beside_unread=is_beside)
         assert {one.minimum_bytes for one in observation.servers} == {least}
-    for other in (
-        dataclasses.replace(room, made_bytes=room.before_bytes),  # it is given back
-        dataclasses.replace(room, beside_bytes={"b": 30 * MB}),
-    ):
-        observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, other)
-        assert {one.minimum_bytes for one in observation.servers} == {MB}
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        (SidecarState(), ""),
+        (SidecarState(room=ROOM), "a"),
+        (SidecarState(room=dataclasses.replace(ROOM, beside_bytes={"b": MB})), "b"),
+        # It is given back.
+        (SidecarState(room=dataclasses.replace(ROOM, made_bytes=ROOM.before_bytes)), ""),
+        (SidecarState(replicas=("c",)), "c"),
+        (SidecarState(promoted_bytes={"b": MB}), "b"),
+    ],
+)
+def test_what_no_plan_takes_stays_in_one_that_cannot_be_read(
+    state: SidecarState, names: str
+) -> None:
+    """A replica that hung over an observation had the others emptied beside it."""
+    assert {name for name in "abc" if state.stays_in_one_of([name])} == set(names)
 
 
 def test_a_servers_own_words_are_bounded_where_they_become_a_reason() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.delivery.message_signature import SignatureCheck
-from sidecar.servers.promotions import follow_roles, held_bytes
+from sidecar.servers.promotions import LastingKeys, follow_roles, held_bytes
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_BYTES
@@ -429,3 +429,23 @@ def test_who_was_promoted_is_like_any_other_once_a_plan_goes_by_its_curve(
         state.promoted_bytes = {last.name: last.maxmemory_bytes}
     assert receiving.application.take(plan(NEW).dumps(), "good")
     assert (receiving.store.now.promoted_bytes == {}) == is_known
+
+
+def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> None:
+    lasting = LastingKeys()
+    replica = replace(STATS, role="slave", maxmemory_bytes=8 * MB)
+
+    def look(at_seconds: float, keys_mb: int) -> int | None:
+        one = replace(replica, at_seconds=at_seconds, counted_bytes=keys_mb * MB)
+        lasting.look({"a": one})
+        return lasting.bytes.get("a")
+
+    for place in range(3000):  # as while sizes move
+        assert look(place * 0.02, 32) is None
+    assert look(60.0, 32) == held_bytes(replace(replica, counted_bytes=32 * MB))
+    assert look(60.1, 16) == held_bytes(replace(replica, counted_bytes=16 * MB))
+    for place in range(59):
+        assert look(61.0 + place, 32) == held_bytes(replace(replica, counted_bytes=16 * MB))
+    assert look(121.0, 32) == held_bytes(replace(replica, counted_bytes=32 * MB))
+    lasting.look({"a": replace(replica, role="master")})
+    assert lasting.bytes == {}

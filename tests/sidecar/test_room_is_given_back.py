@@ -233,6 +233,23 @@ def test_no_plan_goes_by_what_somebody_needs_for_a_while_whatever_else_there_is_
     assert SidecarState(targets_bytes=made).without_needs == {}
 
 
+def test_what_one_keeps_leaves_each_other_half_of_an_equal_share() -> None:
+    """Beside a stranger's need one of four was left 2 of 64 MiB when he was gone."""
+    before = {"a": 14 * MB, "b": 4 * MB, "c": 42 * MB, "r": 4 * MB}
+    room = RoomMade(before, {**before, "c": 6 * MB, "r": 40 * MB}, {}, {"b": 12 * MB, "r": 40 * MB})
+    kept = room.keeping({"r": 40 * MB})
+    assert kept is not None
+    after = kept.before_bytes
+    assert after["b"] == 4 * MB
+    assert after["a"] >= 8 * MB
+    assert after["c"] > after["a"]
+    assert 64 * MB - 4 <= sum(after.values()) <= 64 * MB
+    # Where that cannot be, all give in proportion.
+    most = replace(room, made_bytes={**before, "c": MB, "r": 60 * MB}).keeping({"r": 60 * MB})
+    assert most is not None
+    assert 0 < most.before_bytes["b"] < 2 * MB
+
+
 SIZES = st.integers(0, 100)
 
 

@@ -81,11 +81,11 @@ def test_who_hangs_counts_with_what_it_has(three: ThreeServers) -> None:
     assert three.sizes == [THIRD, 24 * MIB, BUDGET_BYTES - THIRD - 24 * MIB]
     three.stage.wake_server(0)
     three.stage.wait(5)
-    # What is left beside s1, divided as it was planned.
+    # What is left beside s1: who has less than half of an equal share gives nothing.
     targets = three.actuator.targets()
     assert targets["s1"] == 24 * MIB
     assert BUDGET_BYTES - 2 <= sum(targets.values()) <= BUDGET_BYTES
-    assert all(0.7 < targets[name] / planned[name] < 0.8 for name in ("s0", "s2"))
+    assert targets["s0"] == planned["s0"] < THIRD // 2
     assert sum(three.sizes) <= BUDGET_BYTES
 
 
