@@ -198,9 +198,7 @@ class ObservationCycle:
                 is_beside_unread=self._stays_in_unread({one.config.name for one in seen}),
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
-            self._planning_basis.forget_first(
-                {item.config.name for item in seen if item.reading.ignores_maxmemory}
-            )
+            self._planning_basis.forget_first(self._store.now.replicas)
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
             has = {name: one.size_bytes for name, one in self._actuator.readings.items()}

@@ -28,6 +28,7 @@ from solver_lambda.http.message import user_of, users_in_words
 
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
+_TCP_ESTABLISHED = 1  # in Linux' tcp_states.h
 
 
 def guard(
@@ -97,12 +98,17 @@ class _Listeners:
         if is_first and nobody_in_particular() not in users:
             self._known.learn(users)
 
-    def refuse_bystanders(self, users: Collection[int], place: str) -> None:
+    def refuse_bystanders(
+        self, users: Collection[int], place: str, *, is_established: bool
+    ) -> None:
         """Of these, who listen, nobody has our connection: a kernel that forwards the port gives it
         to somebody else, and one whose queue is full will give it to them. Nor are they believed
-        when they have it. Raises OSError."""
+        when they have it. Of one that was closed at once, as where ``maxclients`` are there,
+        nothing can be told. Raises OSError."""
         is_first = self._believed is None and self._known.users is None
         if is_first and (strangers := set(users) - {0, os.geteuid()}):
+            if not is_established:
+                raise OSError(f"{place} closed our connection at once")
             self._known.learn(())
             raise OSError(
                 f"{users_in_words(strangers)} listens at {place}, and our connection does not end "
@@ -152,7 +158,10 @@ def _refuse_stranger(
     # Without one, the port is forwarded elsewhere.
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
-        listeners.refuse_bystanders(users, f"{host}:{port}")
+        state = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        listeners.refuse_bystanders(
+            users, f"{host}:{port}", is_established=state == _TCP_ESTABLISHED
+        )
         listeners.learn(users)
         return
     if nobody_in_particular() in ends:

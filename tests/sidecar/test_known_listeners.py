@@ -16,7 +16,8 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
-from sidecar.servers.guarded_connection import _Listeners
+from sidecar.servers import guarded_connection
+from sidecar.servers.guarded_connection import _Listeners, _refuse_stranger
 from sidecar.servers.known_listeners import believe, listened_place
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -140,6 +141,21 @@ def test_who_listens_where_a_port_was_forwarded_is_a_stranger() -> None:
     listeners.check(set(), "here")
     with pytest.raises(OSError, match=r"nobody \(uid 65534\) listens at here now, and nothing"):
         listeners.check({65534}, "here")
+
+
+def test_a_server_that_hangs_up_at_once_is_learnt_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose maxclients were there at the first contact was refused for good."""
+    monkeypatch.setattr(guarded_connection, "listening_users", lambda *_: {65534})
+    known = FoundListeners(None)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as connected,
+    ):
+        server.accept()[0].close()
+        assert connected.recv(1) == b""
+        with pytest.raises(OSError, match="closed our connection at once"):
+            _refuse_stranger(connected, "127.0.0.1", 10.0, _Listeners(None, known))
+    assert known.users is None
 
 
 def test_only_root_and_the_sidecars_own_user_say_who_is_believed(tmp_path: Path) -> None:
