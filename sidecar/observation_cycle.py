@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.base.log_setup import ROUTINE
@@ -26,6 +26,7 @@ from sidecar.observer import (
 )
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
+from sidecar.servers.reading_window import LastingNeeds
 from sidecar.servers.reserved_memory import excess_bytes
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
@@ -93,6 +94,7 @@ class ObservationCycle:
         self._metrics = metrics
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
+        self._lasting_needs = LastingNeeds()
 
     @property
     def samples(self) -> int:
@@ -195,7 +197,9 @@ class ObservationCycle:
                 reserved(states, seen, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
-                is_beside_unread=self._stays_in_unread({one.config.name for one in seen}),
+                is_beside_unread=self._store.now.stays_in_one_of(
+                    self._monitors.keys() - {one.config.name for one in seen}
+                ),
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
             self._planning_basis.forget_first(self._store.now.replicas)
@@ -222,10 +226,6 @@ class ObservationCycle:
             basis = basis.removesuffix(", early")
         words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
         log.info("observed: cycle %d, %s", observation.cycle, words, extra=ROUTINE)
-
-    def _stays_in_unread(self, names: Collection[str]) -> bool:
-        unread = {one.name for one in self.config.servers if one.name not in names}
-        return self._store.now.stays_in_one_of(unread)
 
     def _note_shrinking(self, states: Sequence[ServerState]) -> None:
         now, sizes = time.monotonic(), self._actuator.intermediate_sizes.sizes_bytes
@@ -256,6 +256,9 @@ class ObservationCycle:
             if reading is None or (state.control.engaged and not reading.maxmemory_bytes):
                 continue
             window = windows[server.name]
+            lasting_bytes = self._lasting_needs.over(
+                server.name, window.lasting_bytes, self.config.cycle.maximum_age_seconds
+            )
             estimate = self._monitors[server.name].observe(
                 reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.memory
             )
@@ -274,7 +277,7 @@ class ObservationCycle:
                     kept.get(server.name),
                     f"waits: {wait.why}" if wait else None,
                     window.unevictable_bytes,
-                    window.lasting_bytes,
+                    lasting_bytes,
                     window.least_used_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),

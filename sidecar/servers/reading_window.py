@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from dataclasses import dataclass
 
 from sidecar.servers.server_reading import ServerReading
@@ -54,3 +56,20 @@ class ReadingWindow:
     def baseline_swing_bytes(self) -> int:
         """How far it went above the mean."""
         return self._most_bytes - self.usual_baseline_bytes
+
+
+class LastingNeeds:
+    """What no eviction freed for a whole cycle, by server: after an early plan a window may be a
+    small part of one, and what a client held in it is no lasting need."""
+
+    def __init__(self) -> None:
+        self._least: dict[str, deque[tuple[float, int]]] = {}
+
+    def over(self, name: str, window_bytes: int, cycle_seconds: float) -> int:
+        """The least of ``window_bytes``, of a window that ends now, and of the windows that ended
+        within ``cycle_seconds``."""
+        least, now = self._least.setdefault(name, deque()), time.monotonic()
+        least.append((now, window_bytes))
+        while least[0][0] < now - cycle_seconds:
+            least.popleft()
+        return min(size for _, size in least)

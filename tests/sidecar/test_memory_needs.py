@@ -1,7 +1,11 @@
-"""A server that evicts has filled its size, and no more than that."""
+"""What a server needs of memory: one that evicts has filled its size, and no more than that."""
 
 from __future__ import annotations
 
+import pytest
+
+from sidecar.servers import reading_window
+from sidecar.servers.reading_window import LastingNeeds
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -48,3 +52,22 @@ def test_who_evicted_in_a_size_set_by_hand_is_not_full_in_its_own(make_node: Mak
     client.config_set("maxmemory", 24 * MB)
     wait_until(lambda: is_read(24 * MB), evicted)
     assert actuator._watches["s0"].need().used_bytes <= 8 * MB
+
+
+def test_a_need_lasts_that_was_there_for_a_whole_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an early plan a window of seconds had a client's subscriptions planned for hours."""
+    now = 1000.0
+    monkeypatch.setattr(reading_window.time, "monotonic", lambda: now)
+    needs = LastingNeeds()
+    for seconds, held, lasting in (
+        (0, 2, 2),
+        (100, 20, 2),
+        (200, 21, 2),
+        (3600, 22, 2),
+        (3601, 22, 20),
+        (3800, 22, 21),
+        (3900, 3, 3),
+    ):
+        now = 1000.0 + seconds
+        assert needs.over("a", held, 3600.0) == lasting
+    assert needs.over("b", 7, 3600.0) == 7
