@@ -94,7 +94,7 @@ class ObservationCycle:
         self._metrics = metrics
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
-        self._lasting_needs = LastingNeeds()
+        self._lasting_needs = LastingNeeds(config.cycle.maximum_age_seconds)
 
     @property
     def samples(self) -> int:
@@ -187,6 +187,7 @@ class ObservationCycle:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             seen = resumed(seen, self._store.now.control.held, self._actuator.targets())
+            unread = self._monitors.keys() - {one.config.name for one in seen}
             states = self._actuator.states()
             self._note_shrinking(states)
             observation = observe(
@@ -197,9 +198,7 @@ class ObservationCycle:
                 reserved(states, seen, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
-                is_beside_unread=self._store.now.stays_in_one_of(
-                    self._monitors.keys() - {one.config.name for one in seen}
-                ),
+                is_beside_unread=self._store.now.stays_in_one_of(unread),
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
             self._planning_basis.forget_first(self._store.now.replicas)
@@ -256,9 +255,7 @@ class ObservationCycle:
             if reading is None or (state.control.engaged and not reading.maxmemory_bytes):
                 continue
             window = windows[server.name]
-            lasting_bytes = self._lasting_needs.over(
-                server.name, window.lasting_bytes, self.config.cycle.maximum_age_seconds
-            )
+            lasting_bytes = self._lasting_needs.over(server.name, window.lasting_bytes)
             estimate = self._monitors[server.name].observe(
                 reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.memory
             )

@@ -62,14 +62,15 @@ class LastingNeeds:
     """What no eviction freed for a whole cycle, by server: after an early plan a window may be a
     small part of one, and what a client held in it is no lasting need."""
 
-    def __init__(self) -> None:
+    def __init__(self, cycle_seconds: float) -> None:
+        self._cycle_seconds = cycle_seconds
         self._least: dict[str, deque[tuple[float, int]]] = {}
 
-    def over(self, name: str, window_bytes: int, cycle_seconds: float) -> int:
-        """The least of ``window_bytes``, of a window that ends now, and of the windows that ended
-        within ``cycle_seconds``."""
+    def over(self, name: str, window_bytes: int) -> int:
+        """The least of ``window_bytes``, of a window that ends now, and of those that ended within
+        a cycle before."""
         least, now = self._least.setdefault(name, deque()), time.monotonic()
         least.append((now, window_bytes))
-        while least[0][0] < now - cycle_seconds:
+        while least[0][0] < now - self._cycle_seconds:
             least.popleft()
         return min(size for _, size in least)

@@ -58,7 +58,7 @@ def test_a_need_lasts_that_was_there_for_a_whole_cycle(monkeypatch: pytest.Monke
     """After an early plan a window of seconds had a client's subscriptions planned for hours."""
     now = 1000.0
     monkeypatch.setattr(reading_window.time, "monotonic", lambda: now)
-    needs = LastingNeeds()
+    needs = LastingNeeds(3600.0)
     for seconds, held, lasting in (
         (0, 2, 2),
         (100, 20, 2),
@@ -69,5 +69,5 @@ def test_a_need_lasts_that_was_there_for_a_whole_cycle(monkeypatch: pytest.Monke
         (3900, 3, 3),
     ):
         now = 1000.0 + seconds
-        assert needs.over("a", held, 3600.0) == lasting
-    assert needs.over("b", 7, 3600.0) == 7
+        assert needs.over("a", held) == lasting
+    assert needs.over("b", 7) == 7
