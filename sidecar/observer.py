@@ -150,7 +150,8 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
     measured = estimate.measured_backend_latency_seconds if estimate else None
     latency, source = config.backend_latency_seconds, "configured"
     if settings and "backend_latency_seconds" in settings.values:
-        latency, source = _believed(latency or 0.0, seen.config, measured), "team"
+        latency = believed_latency(latency or 0.0, seen.config, measured)
+        source = "team"
     elif latency is None:
         latency, source = measured, "measured"
     keep_reason = _keep_reason(seen, latency)
@@ -190,7 +191,9 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
     )
 
 
-def _believed(stated_seconds: float, config: ServerConfig, measured_seconds: float | None) -> float:
+def believed_latency(
+    stated_seconds: float, config: ServerConfig, measured_seconds: float | None
+) -> float:
     """What counts of the latency that a team states: it takes memory from the others, so no more
     than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more. Nor
     less than such a part of what the operator says, or else of what is measured: whoever may write

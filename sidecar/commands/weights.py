@@ -65,6 +65,7 @@ class _Place:
     node: str
     limits: SettingsLimits | None = None
     server: ServerConfig | None = None
+    state_file: Path | None = None
 
 
 def add_parser(commands: Any) -> None:
@@ -87,6 +88,11 @@ def add_parser(commands: Any) -> None:
         put.add_argument(option, metavar=setting.example, type=parse, help=meaning)
         unset.add_argument(option, action="store_true", help=f"remove: {meaning}")
     put.add_argument("--by", metavar="NAME", default=who(), help="who sets them")
+    put.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="set nothing: print the next plan without them and with them, by the last observation",
+    )
     unset.add_argument("--by", metavar="NAME", default=who(), help="who removes them")
     for verb in (show, put, unset):
         verb.add_argument("server", metavar="SERVER", help="the server's name")
@@ -143,11 +149,22 @@ def execute(options: argparse.Namespace) -> int:
     TeamSettings.loads(settings.dumps(), key, place.limits)
     if place.server is not None:
         check_minimum(place.server, settings, key)
+    if options.verb == "set" and options.dry_run:
+        _dry_run(place, options, values)
+        return 0
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
     _show(settings.dumps(), place, options)
     _say_from_when(options, had_effect=True)
     return 0
+
+
+def _dry_run(place: _Place, options: argparse.Namespace, values: Mapping[str, Any]) -> None:
+    from sidecar.commands.weights_dry_run import last_observation, print_dry_run, wished
+
+    observation = last_observation(place.store, place.node, options.server, place.state_file)
+    asked = wished(observation, options.server, values, place.server)
+    print_dry_run(observation, asked, as_json=options.json)
 
 
 def _say_from_when(options: argparse.Namespace, *, had_effect: bool) -> None:
@@ -236,7 +253,8 @@ def _place(options: argparse.Namespace) -> _Place:
             raise DocumentError(
                 f"{options.config}: controller has no store for settings: give it a folder"
             )
-        return _Place(store, config.node, config.limits, servers[options.server])
+        server = servers[options.server]
+        return _Place(store, config.node, config.limits, server, config.state_file)
     if not options.node:
         raise DocumentError(_NO_PLACE)
     if not NODE_PATTERN.fullmatch(options.node):

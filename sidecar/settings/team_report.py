@@ -10,6 +10,7 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import report_key
+from solver_lambda.documents.reader import Fields
 
 KIND, VERSION = "spreds.report", 1
 MAX_REPORT_BYTES = 64 * 1024
@@ -35,11 +36,21 @@ def report_sentences(store: FolderStore | BucketStore, node: str, server: str) -
             "the team has set something and the sidecar may write there."
         )
         return
-    fields = parse_json(text, key, MAX_REPORT_BYTES)
-    check_kind(fields, KIND, VERSION)
+    fields = _read(text, key)
     at_seconds, cycle = fields.number("at_seconds", low=0), fields.integer("cycle", low=0)
     sentences = fields.value("sentences")
     if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):
         raise fields.refuse("sentences", "must be a list of texts")
     yield f"As of {time_of_day(at_seconds)}, plan {cycle}:"
     yield from map(plain, sentences[:_MOST_SENTENCES])
+
+
+def report_cycle(text: bytes, key: str) -> int:
+    """The plan's cycle of a report's document. Raises DocumentError."""
+    return _read(text, key).integer("cycle", low=0)
+
+
+def _read(text: bytes, key: str) -> Fields:
+    fields = parse_json(text, key, MAX_REPORT_BYTES)
+    check_kind(fields, KIND, VERSION)
+    return fields

@@ -1,0 +1,108 @@
+"""What a team's wish would change for its server and for others, before anybody sets it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sidecar.base.time_of_day import time_of_day
+from sidecar.commands.printing import print_table, print_wrapped, ratio_or, time_or
+from sidecar.config.node import ServerConfig
+from sidecar.settings.team_report import MAX_REPORT_BYTES, report_cycle
+from sidecar.storage.store import BucketStore, FolderStore
+from solver_lambda.documents.keys import observation_key, report_key
+from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
+from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.server_settings import BOUNDS
+from solver_lambda.documents.units import format_size
+
+_COLUMNS = ("server", "has now", "planned without it", "with it", "hits", "access time")
+
+
+def last_observation(
+    store: FolderStore | BucketStore, node: str, server: str, state_file: Path | None
+) -> Observation:
+    """The last one that the node's sidecar asked about: by its state, or by the team's report.
+
+    Raises:
+        DocumentError: there is none.
+        StoreError: it may not be read.
+    """
+    cycle = _last_cycle(state_file)
+    if cycle is None and (text := store.get(report_key(node, server), MAX_REPORT_BYTES)):
+        cycle = report_cycle(text, report_key(node, server))
+    key = observation_key(node, cycle or 0)
+    text = store.get(key, MAX_OBSERVATION_BYTES) if cycle else None
+    if text is None:
+        raise DocumentError(
+            f"--dry-run: no observation of node {node} is at hand: its sidecar makes one each "
+            "cycle, and --config FILE or the team's report says which is the last"
+        )
+    return Observation.loads(text, key)
+
+
+def _last_cycle(state_file: Path | None) -> int | None:
+    from sidecar.state.state_store import load_state
+
+    return (load_state(state_file).last_cycle or None) if state_file else None
+
+
+def wished(
+    observation: Observation, name: str, values: Mapping[str, Any], config: ServerConfig | None
+) -> Observation:
+    """The same, had the team's settings been these. ``config``: what the operator says, if the
+    node's file is at hand. Raises DocumentError: it has no such server."""
+    from sidecar.observer import believed_latency
+
+    servers = {server.name: server for server in observation.servers}
+    if name not in servers:
+        raise DocumentError(f"--dry-run: the last observation has no server {name!r}")
+    server = servers[name]
+    changes = {key: value for key, value in values.items() if key not in BOUNDS}
+    bounds = {key: value for key, value in values.items() if key in BOUNDS}
+    if "backend_latency_seconds" in changes:
+        config = config or ServerConfig(name, "", minimum_bytes=server.minimum_bytes)
+        measured = server.measured_backend_latency_seconds
+        latency = believed_latency(changes["backend_latency_seconds"], config, measured)
+        changes |= {"backend_latency_seconds": latency, "backend_latency_source": "team"}
+    if "minimum_bytes" in changes:
+        changes["minimum_bytes"] = max(changes["minimum_bytes"], server.minimum_bytes)
+    servers[name] = replace(server, bounds={**server.bounds, **bounds}, **changes)
+    return replace(observation, servers=tuple(servers.values()))
+
+
+def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool) -> None:
+    """The next plan without the wish, and with it (``asked``)."""
+    from solver_lambda.planning.planner import make_plan
+
+    now_seconds = time.time()
+    without, wanted = (make_plan(one, now_seconds=now_seconds) for one in (observation, asked))
+    if as_json:
+        plans = {"without": without.to_json(), "with": wanted.to_json()}
+        print(json.dumps(plans, indent=1))
+        return
+    print_wrapped(
+        f"Nothing is set. By what was observed at {time_of_day(observation.made_at_seconds)} "
+        "(hits and access time: without it -> with it):"
+    )
+    print_table([_COLUMNS, *_rows(without, wanted)])
+    print_wrapped(f"the plan with it: {wanted.decision}, {wanted.reason}")
+
+
+def _rows(without: AdaptationPlan, wanted: AdaptationPlan) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.name,
+            format_size(one.maxmemory_before_bytes),
+            format_size(one.maxmemory_bytes),
+            format_size(other.maxmemory_bytes),
+            f"{ratio_or(one.hit_ratio)} -> {ratio_or(other.hit_ratio)}",
+            f"{time_or(one.eat_seconds)} -> {time_or(other.eat_seconds)}",
+        )
+        for one, other in zip(without.servers, wanted.servers, strict=True)
+    ]
