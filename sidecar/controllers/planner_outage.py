@@ -43,9 +43,18 @@ class PlannerOutage:
     def words(self) -> str:
         """For people."""
         count = "the last cycle" if self.cycles == 1 else f"the last {self.cycles} cycles"
-        since = datetime.fromtimestamp(self.since_seconds).astimezone()
         then = "the sidecar plans itself" if self.has_stand_in else "nothing moves"
         return (
-            f"{self.place} has not answered {count}, since {since:%Y-%m-%d %H:%M %z} "
+            f"{self.place} has not answered {count}, since {self._since} "
             f"({self.reason}): {then}; 'spreds check --connect' looks for the cause"
         )
+
+    def over_words(self) -> str:
+        """The same, when a plan has come from there again."""
+        count = "a cycle" if self.cycles == 1 else f"{self.cycles} cycles"
+        return f"{self.place} answers again: it had not for {count}, since {self._since}"
+
+    @property
+    def _since(self) -> str:
+        since = datetime.fromtimestamp(self.since_seconds).astimezone()
+        return f"{since:%Y-%m-%d %H:%M %z}"

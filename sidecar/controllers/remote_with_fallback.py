@@ -104,13 +104,18 @@ class RemoteWithFallback:
         if not self._take_plan(document, source):
             return False
         with self._lock:
-            self._silence = None
+            over, self._silence = self._silence, None
+        if over is not None:
+            log.warning("%s", over.over_words())
         return True
 
     def _failed(self, observation: Observation, reason: str) -> None:
         """Called by the controller elsewhere, in its thread, and when a plan is overdue."""
         with self._lock:
+            is_new = self._silence is None
             self._silence = self._longer_silence(observation, reason)
+        if is_new:
+            log.warning("%s", self._silence.words())
         if self._stands_in:
             self._metrics.stand_ins.inc()
             log.warning("cycle %d: the embedded solver stands in", observation.cycle)

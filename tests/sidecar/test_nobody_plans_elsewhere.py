@@ -118,7 +118,9 @@ class LateDelivery:
         pass
 
 
-def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path: Path) -> None:
+def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store, delivery, metrics = FolderStore(tmp_path / "bucket"), LateDelivery(), Metrics()
 
     def make(take: TakePlan, failed: Failed) -> CloudController:
@@ -150,6 +152,18 @@ def test_an_observation_counts_once_and_a_plan_that_is_believed_ends_it(tmp_path
     assert controller.silence.cycles == 2
     assert delivery.take(b"plan", "late")
     assert controller.silence is None
+    # Its beginning and its end stand in the log, and of the next one too.
+    third = replace(second, cycle=second.cycle + 1, made_at_seconds=second.made_at_seconds + 60)
+    controller.ask(third)
+    controller.overdue(third)
+    assert delivery.take(b"plan", "late")
+    begin, end, begin_again, end_again = (
+        text for text in caplog.messages if text.startswith("the cloud ")
+    )
+    assert begin.startswith("the cloud has not answered the last cycle, since ")
+    assert end.startswith("the cloud answers again: it had not for 2 cycles, since ")
+    assert begin_again.startswith("the cloud has not answered the last cycle, since ")
+    assert end_again.startswith("the cloud answers again: it had not for a cycle, since ")
     controller.close()
     assert metrics.value("observations_failed") == 1
     assert metrics.value("stand_ins") == 0
