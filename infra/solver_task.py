@@ -166,7 +166,11 @@ class SolverTask(Construct):
                 detail_type=["Object Created"],
                 detail={
                     "bucket": {"name": [bucket]},
-                    "object": {"key": [{"prefix": f"{OBSERVATIONS_PREFIX}/"}]},
+                    "object": {
+                        "key": [{"prefix": f"{OBSERVATIONS_PREFIX}/"}],
+                        # By an empty one `spreds check` tries whether it may put.
+                        "size": [{"numeric": [">", 0]}],
+                    },
                 },
             ),
         )

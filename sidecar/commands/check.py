@@ -34,7 +34,8 @@ def add_parser(commands: Any) -> None:
         "--connect",
         action="store_true",
         help="ask the servers, and who is to plan, and look at the machine: can SPREDS work here? "
-        "Changes nothing; CONFIG SET is tried by giving lfu-log-factor the value that it has",
+        "Changes nothing; CONFIG SET is tried by giving lfu-log-factor the value that it has, and "
+        "the right to put observations by an empty document",
     )
     what.add_argument(
         "--acl",

@@ -1,7 +1,8 @@
 """Whether AWS knows the node, its cell's buckets and its queue, and lets it in.
 
-Nothing is changed: an observation that is put would start the function, so that right is not tried,
-and no message is received, which might keep a plan from a sidecar that runs.
+Nothing is changed but for an empty document beside the node's observations, which starts nothing:
+it tries the right to put them. No message is received, which might keep a plan from a sidecar that
+runs.
 
 The smallest IAM policy for a node's sidecar: what the installation gives all.
 """
@@ -9,13 +10,14 @@ The smallest IAM policy for a node's sidecar: what the installation gives all.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.preflight.finding import Finding
 from sidecar.storage.configured_stores import make_bucket
-from sidecar.storage.store import StoreError
+from sidecar.storage.store import BucketStore, StoreError
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
     PLANS_PREFIX,
@@ -76,6 +78,13 @@ _CREDENTIALS = (
     "sidecar's environment"
 )
 _NETWORK = "look at controller.region and endpoint_url, and at the machine's way there"
+_SUBSCRIBE = (
+    "take the node's line out of the stack's file, deploy, put it back, and deploy: CloudFormation "
+    "believes that the subscription is there"
+)
+# Not a document of a cycle: no function and no task is started by it.
+_CHECKED = "checked"
+_MOST_PAGES = 50  # of a hundred subscriptions each; a topic has one of each node
 _FORBIDDEN = ("AccessDenied", "403")
 # SQS says so only to who may ask: no message can have the receipt that we name.
 _NO_RECEIPT = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
@@ -92,10 +101,14 @@ def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
         yield identity
         if identity.level == "problem":
             return  # all else would fail for the same cause
-        yield _settings(node, cloud)
+        yield (settings := _settings(node, cloud))
+        if settings.level == "ok":  # else the cause would be told twice
+            yield _observations(node, cloud)
         yield _plans(node, cloud)
         if cloud.queue_url is not None:
-            yield _queue(cloud, cloud.queue_url)
+            yield (queue := _queue(cloud, cloud.queue_url))
+            if queue.level == "ok":
+                yield _subscription(cloud, cloud.queue_url)
     except DocumentError as error:
         what = str(error).removeprefix("controller: ")
         remedy = "mend it in the node's file or in AWS_PROFILE's, or install boto3"
@@ -117,11 +130,23 @@ def _identity(cloud: CloudConfig) -> Finding:
     return Finding("ok", "controller", f"AWS knows us as {caller}")
 
 
+def _bucket(name: str, cloud: CloudConfig) -> BucketStore:
+    return make_bucket(name, cloud.region, cloud.endpoint_url, LIMIT_SECONDS, cloud.account_id)
+
+
+def _observations(node: str, cloud: CloudConfig) -> Finding:
+    key, bucket = "controller.observations_bucket", _bucket(cloud.observations_bucket, cloud)
+    document = f"{OBSERVATIONS_PREFIX}/{node}/{_CHECKED}"
+    try:
+        bucket.put(document, b"")
+    except StoreError as error:
+        return Finding("problem", key, str(error), _remedy(key, error.__cause__))
+    return Finding("ok", key, f"{bucket} takes {document}, as it will take observations")
+
+
 def _settings(node: str, cloud: CloudConfig) -> Finding:
     key, prefix = "controller.observations_bucket", settings_prefix(node)
-    bucket = make_bucket(
-        cloud.observations_bucket, cloud.region, cloud.endpoint_url, LIMIT_SECONDS, cloud.account_id
-    )
+    bucket = _bucket(cloud.observations_bucket, cloud)
     try:
         bucket.versions(prefix)
     except StoreError as error:
@@ -131,9 +156,7 @@ def _settings(node: str, cloud: CloudConfig) -> Finding:
 
 def _plans(node: str, cloud: CloudConfig) -> Finding:
     key = "controller.plans_bucket"
-    bucket = make_bucket(
-        cloud.plans_bucket, cloud.region, cloud.endpoint_url, LIMIT_SECONDS, cloud.account_id
-    )
+    bucket = _bucket(cloud.plans_bucket, cloud)
     try:
         bucket.get(plan_key(node, 0), max_bytes=1)
     except StoreError as error:
@@ -156,6 +179,29 @@ def _queue(cloud: CloudConfig, url: str) -> Finding:
         if _code(error) not in _NO_RECEIPT:
             return Finding("problem", key, f"{shown_url(url)}: {error}", _remedy(key, error))
     return Finding("ok", key, f"{shown_url(url)} answers")
+
+
+def _subscription(cloud: CloudConfig, url: str) -> Finding:
+    from sidecar.storage.aws import aws_errors, client
+
+    key, name = "controller.topic_arn", url.rstrip("/").rpartition("/")[2]
+    queue = ":".join([*cloud.topic_arn.split(":")[:5], name]).replace(":sns:", ":sqs:")
+    sns = client("sns", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
+    pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=cloud.topic_arn)
+    try:
+        found = [one for page in islice(pages, _MOST_PAGES) for one in page["Subscriptions"]]
+    except aws_errors() as error:
+        if _code(error) not in (*_FORBIDDEN, "AuthorizationError"):
+            return Finding("problem", key, f"{cloud.topic_arn}: {error}", _remedy(key, error))
+        # A node's own rights do not reach so far.
+        what = (
+            "whether the queue is subscribed, and how the function fares, may not be seen from here"
+        )
+        return Finding("ok", key, what)
+    if any(one["Endpoint"] == queue for one in found):
+        return Finding("ok", key, f"{name} is subscribed to {cloud.topic_arn}")
+    what = f"{name} is not subscribed to {cloud.topic_arn}: no plan will come by it"
+    return Finding("problem", key, what, _SUBSCRIBE)
 
 
 def _remedy(key: str, error: BaseException | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,17 @@ from tests.sidecar.signed_cloud import SignedCloud
 
 URLS = {"a": "redis://127.0.0.1:1"}
 Found = Callable[[str], list[Finding]]
+
+
+@pytest.fixture(autouse=True)
+def subscription(cloud: SignedCloud) -> Iterator[str]:
+    """Of the queue, as the stack makes it."""
+    queue = cloud.sqs.get_queue_attributes(QueueUrl=cloud.queue_url, AttributeNames=["QueueArn"])
+    made = cloud.sns.subscribe(
+        TopicArn=cloud.topic_arn, Protocol="sqs", Endpoint=queue["Attributes"]["QueueArn"]
+    )
+    yield made["SubscriptionArn"]
+    cloud.sns.unsubscribe(SubscriptionArn=made["SubscriptionArn"])
 
 
 @pytest.fixture
@@ -46,8 +57,10 @@ def test_a_cloud_that_is_well_is_told_and_no_message_is_touched(
     assert _levels(found(by_queue(cloud, kind))) == [
         ("ok", "controller"),
         ("ok", "observations_bucket"),
+        ("ok", "observations_bucket"),
         ("ok", "plans_bucket"),
         ("ok", "queue_url"),
+        ("ok", "topic_arn"),
     ]
     names = ["ApproximateReceiveCount"]
     got = cloud.sqs.receive_message(QueueUrl=cloud.queue_url, AttributeNames=names)
@@ -74,6 +87,17 @@ def test_a_misspelt_name_is_told(
     assert f"mend controller.{where}" in problem.remedy
 
 
+def test_a_queue_that_is_not_subscribed_is_told(
+    cloud: SignedCloud, found: Found, subscription: str
+) -> None:
+    """As after somebody removed the subscription by hand: nothing else looks wrong."""
+    cloud.sns.unsubscribe(SubscriptionArn=subscription)
+    (problem,) = [finding for finding in found(by_queue(cloud)) if finding.level != "ok"]
+    assert problem.where == "controller.topic_arn"
+    assert "n1 is not subscribed to arn:aws:sns:" in problem.what
+    assert "deploy, put it back, and deploy" in problem.remedy
+
+
 def test_without_credentials_nothing_else_is_asked(
     cloud: SignedCloud, found: Found, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -94,9 +118,11 @@ def test_without_credentials_nothing_else_is_asked(
 @pytest.mark.parametrize(
     ("forbidden", "levels"),
     [
-        (("/observations",), ["ok", "problem", "ok", "ok"]),
+        (("/observations",), ["ok", "problem", "ok", "ok", "ok"]),
         # So S3 answers for a plan that is not there, too, to who may not list.
-        (("/plans",), ["ok", "ok", "ok", "ok"]),
+        (("/plans",), ["ok"] * 6),
+        # To list them may be allowed, and to put them not.
+        (("/observations/observations/",), ["ok", "ok", "problem", "ok", "ok", "ok"]),
     ],
 )
 def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
@@ -110,10 +136,11 @@ def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
     findings = found(by_queue(cloud))
     assert [finding.level for finding in findings] == levels
     if "problem" in levels:
-        assert "AccessDenied" in findings[1].what
-        assert "spreds check --iam" in findings[1].remedy
+        (problem,) = (finding for finding in findings if finding.level == "problem")
+        assert "AccessDenied" in problem.what
+        assert "spreds check --iam" in problem.remedy
     else:
-        assert "whether plans may be read is seen with the first one" in findings[2].what
+        assert "whether plans may be read is seen with the first one" in findings[3].what
 
 
 def test_a_cloud_that_cannot_be_reached_is_told(cloud: SignedCloud, found: Found) -> None:
