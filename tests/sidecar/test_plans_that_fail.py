@@ -49,8 +49,8 @@ class Tampering:
     def __init__(self) -> None:
         self.armed = False
 
-    def observe(self, *seen: Any) -> Observation:
-        observation = observe(*seen)
+    def observe(self, *seen: Any, **more: Any) -> Observation:
+        observation = observe(*seen, **more)
         if self.armed:
             self.armed = False
             flat = MissRatioCurve(np.array([1.0 * MB, 2.0 * MB]), np.array([0.5, 0.01]))

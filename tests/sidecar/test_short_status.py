@@ -149,17 +149,6 @@ def test_after_a_restart_the_plan_from_before_goes_on(capsys: pytest.CaptureFixt
     assert "none since the sidecar started; the next observation" in _printed(status, capsys)
 
 
-def test_another_nodes_sidecar_is_not_taken_for_this_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    status = {**_status(), "node": "vm"}
-    for is_verbose in (False, True):
-        assert "this file is of node vm, and the sidecar that answers is of node cache-1" in (
-            _printed(status, capsys, is_verbose=is_verbose)
-        )
-    assert "this file is of" not in _printed(_status(), capsys)
-
-
 def test_without_a_sidecar_nobody_gives_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     status = _status()
     status |= {"sidecar": None, "silent": "the sidecar is not running"}
