@@ -201,7 +201,8 @@ def _listening_paths(proc: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with suppress(OSError), (proc / "net" / "unix").open(errors="replace") as lines:
         for fields in map(str.split, lines):
-            is_path = len(fields) == 8 and re.fullmatch(_PATH, fields[7])
+            is_row = len(fields) == 8 and re.fullmatch(r"[0-9A-F]{8}", fields[3])
+            is_path = is_row and re.fullmatch(_PATH, fields[7])
             if is_path and int(fields[3], 16) & _ACCEPTS_UNIX:
                 found.setdefault(fields[6], []).append(f"unix://{fields[7]}")
     return found

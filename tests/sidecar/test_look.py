@@ -512,7 +512,10 @@ def test_a_title_tells_where_others_open_files_do_not(
     (tmp_path / "net" / "tcp").write_text(
         line.format("00000000", 6379, 1) + line.format("0500000A", 7000, 2)
     )
-    (tmp_path / "net" / "unix").write_bytes(b"0: 2 0 10000 1 1 5 /tmp/\xff\n")
+    # A name has what it likes in it, also ends of lines.
+    (tmp_path / "net" / "unix").write_bytes(
+        b"0: 2 0 00010000 1 1 5 /tmp/\xff\n0: 2 0 00000000 1 1 6 @a\n0: 2 0 zz 1 1 7 /tmp/x\n"
+    )
     for process_id, title in titles.items():
         (tmp_path / process_id).mkdir()
         (tmp_path / process_id / "cmdline").write_bytes(title)

@@ -130,7 +130,8 @@ def _forged_by_a_stranger(endpoint: str) -> None:
         must(taken == 0, f"{taken:,} forged samples were taken")
         rate = _observed_rate(target, "sessions")
         must(rate < 100, f"an idle server has {rate:,.0f} reads a second")
-        must(target.server("pages")["curve"], "the real curve is gone")
+        pages = target.server("pages")
+        must(pages["curve"], f"the real curve is gone: {pages['keep_reason']}")
         must("another salt" not in target.log_text(), "the real curve was thrown away")
         must(
             "a batch without its secret is dropped" in target.log_text(),
