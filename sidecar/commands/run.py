@@ -41,6 +41,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
+    # What is only needed later, too: strangers may have taken the last descriptor by then.
+    import encodings.ascii  # noqa: F401
+
+    import numpy.random  # noqa: F401
+
     from sidecar.base.log_setup import set_up_log
     from sidecar.commands.team_reports import TeamReports
     from sidecar.config.node import load_config

@@ -19,6 +19,7 @@ _FEWEST_BY_CHANCE = 5.0
 MOST_PENDING = 4096
 _FEWEST_FILLS = 30
 _FEWEST_FILL_RATIO = 0.2
+_SURE_CHANCE_RATIO = 0.05
 
 
 class _Fills(NamedTuple):
@@ -47,6 +48,9 @@ class BackendLatency:
       hits are written about as often; nor does what comes after more than 10 s on average.
     * *What is never filled* within a minute is left out, and says nothing (backends that answer
       "no such object" may be faster): ``fill_ratio`` tells how much that is.
+    * *What was sure stays known.* Once it was measured with hits that were decided, too, and hardly
+      any write by chance, that counts while nothing can be measured: who has no misses any more, or
+      is written through for a while, would keep whatever size it has.
     * *Resolution.* That of the server's clock: below a millisecond, with the module some ms.
 
     Memory: a bounded number of misses and hits wait for their write.
@@ -57,14 +61,24 @@ class BackendLatency:
 
     def __init__(self) -> None:
         self.fills = Fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
+        self._sure_seconds: float | None = None
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
         self.fills.take(batch.ids, batch.operations, batch.times_us, batch.last_time_us)
 
     def decay(self, factor: float) -> None:
-        """Let what was seen so far count ``factor`` times as much."""
+        """Let what was seen so far count ``factor`` times as much; with 0 it is forgotten."""
+        if not factor:
+            self._sure_seconds = None
+        elif self._is_sure(found := self._found()):
+            self._sure_seconds = found.seconds / found.fills
         self.fills.waits *= factor
+
+    def _is_sure(self, found: _Fills) -> bool:
+        hits_decided = self.fills.waits[1, 0].sum() + self.fills.waits[1, 2].sum()
+        may_be_chance = found.by_chance > _SURE_CHANCE_RATIO * found.decided
+        return _is_known(found) and hits_decided >= _FEWEST_FILLS and not may_be_chance
 
     def clear_pending(self) -> None:
         """Forget the misses that wait, for example as the server has restarted."""
@@ -85,12 +99,10 @@ class BackendLatency:
 
     @property
     def mean_seconds(self) -> float | None:
-        """Mean latency; ``None`` with fewer than 30 fills, or when fewer than one miss in five is
-        filled (the others would have to be guessed)."""
+        """Mean latency. With fewer than 30 fills, or when fewer than one miss in five is filled
+        (the others would have to be guessed), what it was when that was sure, or ``None``."""
         found = self._found()
-        if found.fills < max(_FEWEST_FILLS, _FEWEST_FILL_RATIO * found.decided):
-            return None
-        return found.seconds / found.fills
+        return found.seconds / found.fills if _is_known(found) else self._sure_seconds
 
     def _found(self) -> _Fills:
         (written, seconds, unwritten), (hit_written, _, hit_unwritten) = self.fills.waits
@@ -107,6 +119,10 @@ class BackendLatency:
         if filled_seconds > _LONGEST_MEAN_SECONDS * fills:
             fills = filled_seconds = 0.0
         return _Fills(fills, filled_seconds, decided, float(written.sum()) - fills)
+
+
+def _is_known(found: _Fills) -> bool:
+    return found.fills >= max(_FEWEST_FILLS, _FEWEST_FILL_RATIO * found.decided)
 
 
 def _at_or_later(ended: FloatArray) -> FloatArray:

@@ -111,6 +111,57 @@ def test_fills_are_measured_beside_writes_by_chance(share_filled: float) -> None
     assert told.chance_ratio == pytest.approx(1 - share_filled, abs=0.05)
 
 
+def read_aside(latency: BackendLatency, from_us: int, *, hits: int, fills: int) -> None:
+    """Hits that nobody writes, and misses that are filled after 20 ms; then two minutes pass."""
+    events = [(from_us + at * 1000, at, HIT) for at in range(hits)]
+    for at in range(hits, hits + fills):
+        events += [(from_us + at * 1000, at, MISS), (from_us + at * 1000 + 20_000, at, WRITE)]
+    events.append((from_us + 120_000_000, 10**6, HIT))
+    for batch in in_batches(sorted(events)):
+        latency.take(batch)
+
+
+def test_what_was_sure_stays_known_where_nothing_can_be_measured() -> None:
+    """A client hid the latency of his server by writing keys that hit: it kept all that it had."""
+    latency = BackendLatency()
+    read_aside(latency, 0, hits=2000, fills=1000)
+    assert latency.mean_seconds == pytest.approx(0.02, rel=0.01)
+    latency.decay(0.5)
+    # Written as late, whether they hit or missed.
+    events = []
+    for at in range(20_000):
+        began = 200_000_000 + at * 1000
+        events += [(began, 10_000 + at, HIT), (began + 20_000, 10_000 + at, WRITE)]
+        events += [(began, 50_000 + at, MISS), (began + 20_000, 50_000 + at, WRITE)]
+    for batch in in_batches(sorted(events)):
+        latency.take(batch)
+    assert latency.chance_ratio > 0.3
+    assert latency.mean_seconds == pytest.approx(0.02, rel=0.01)
+    latency.decay(0.0)
+    assert latency.mean_seconds is None
+
+
+def test_who_misses_no_more_has_the_latency_that_it_had() -> None:
+    latency = BackendLatency()
+    read_aside(latency, 0, hits=2000, fills=1000)
+    for _ in range(20):
+        latency.decay(0.5)
+    assert latency.mean_seconds == pytest.approx(0.02, rel=0.01)
+
+
+def test_what_is_measured_before_hits_are_decided_is_not_sure() -> None:
+    """Of a server that is written through, all that is known at first is what misses say."""
+    latency = BackendLatency()
+    events = [(at * 1000, at, MISS) for at in range(1000)]
+    events += [(8_000_000 + at * 1000, at, WRITE) for at in range(1000)]
+    for batch in in_batches(sorted(events)):
+        latency.take(batch)
+    assert latency.mean_seconds == pytest.approx(8.0, rel=0.01)
+    for _ in range(20):
+        latency.decay(0.5)
+    assert latency.mean_seconds is None
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=27, max_size=27), st.floats(0.01, 1.0))
 def test_no_share_is_above_one_however_counts_have_faded(counts: list[float], fade: float) -> None:
     """An observation with 1.0000000000000002 was refused, and no plan was made."""

@@ -114,7 +114,7 @@ def _no_descriptors_left() -> None:
         began, used = time.monotonic(), target.usage().processor_seconds
         with slow_connections(target.port, b"GET / HTTP/1.1\r\n", b"", 300):
             time.sleep(1)
-            must(target.is_alive(), "it has ended")
+            must(target.is_alive(), f"it has ended: {target.log_text()[-2000:]}")
         used = (target.usage().processor_seconds - used) / (time.monotonic() - began)
         must(used < 0.9, f"it spins: {used:.1f} s of a core in a second")
         target.until(lambda: target.status()["pid"], "it is mute after that")
