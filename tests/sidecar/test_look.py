@@ -228,8 +228,8 @@ def test_a_node_of_a_cluster(name: str, start_server: StartServer, look: Look) -
     for place in range(number):
         pipeline.execute_command("SET", f"key:{place}", "x")
     pipeline.execute()
-    code, out, _ = look(server, "--json")
-    assert code == 0
+    code, out, err = look(server, "--json")
+    assert code == 0, err
     (told,) = json.loads(out)["servers"]
     followed = told["keys_followed"]
     assert followed == 200 or 4_500 < followed < 6_500
