@@ -20,8 +20,9 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import reason_words
 
-_COLUMNS = ("server", "has now", "planned without it", "with it", "hits", "access time")
+_COLUMNS = ("server", "counts from", "planned without it", "with it", "hits", "access time")
 
 
 def last_observation(
@@ -91,7 +92,14 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
         "(hits and access time: without it -> with it):"
     )
     print_table([_COLUMNS, *_rows(without, wanted)])
-    print_wrapped(f"the plan with it: {wanted.decision}, {wanted.reason}")
+    is_same = [one.maxmemory_bytes for one in without.servers] == [
+        one.maxmemory_bytes for one in wanted.servers
+    ]
+    print_wrapped(
+        "It would change no size."
+        if is_same
+        else f"The plan with it: {reason_words(wanted.reason)}."
+    )
 
 
 def _rows(without: AdaptationPlan, wanted: AdaptationPlan) -> list[tuple[str, ...]]:

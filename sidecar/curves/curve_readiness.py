@@ -31,7 +31,7 @@ def unknown_reason(
     # rules. What has faded since it was known is known well enough for that.
     if warm_up.is_on and reads >= QUIET_READS:
         return (
-            f"warming_up: {warm_up.unseen_share:.0%} of its last reads were of keys older than "
+            f"warming_up: {warm_up.unseen_share:.0%} of the last reads were of keys older than "
             "the sampling"
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:

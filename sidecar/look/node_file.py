@@ -45,13 +45,15 @@ class Access(NamedTuple):
 
 
 NOBODY = Access()
+_PLACE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+=)?(?P<place>([\w.-]+|\[[0-9A-Fa-f:]+\]):\d+)$")
 
 
 def named_servers(addresses: Sequence[str]) -> dict[str, str]:
     """Addresses by a name for each: the one that stands before ``=``, or host and port, or the
-    socket's file."""
+    socket's file. A host and a port alone are one, too."""
     named: dict[str, str] = {}
-    for address in addresses:
+    for given in addresses:
+        address = _PLACE.sub(r"\g<name>redis://\g<place>", given)
         name, equals, url = address.partition("=")
         if not equals or "/" in name or ":" in name:
             name, url = _name_of(address), address

@@ -175,7 +175,10 @@ def _held_back(observation: Observation) -> str:
         for server in held
         if server.keep_reason is not None and server.name not in unknown
     ]
-    words = [f"{listed(unknown)} (too little is known of their reads so far)"] if unknown else []
+    who = listed(unknown)
+    if len(unknown) == len(observation.servers) > 2:
+        who = f"all {len(unknown)} servers"
+    words = [f"{who} (too little is known of their reads so far)"] if unknown else []
     words += [listed(kept)] if kept else []
     return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""
 

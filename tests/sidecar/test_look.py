@@ -528,6 +528,11 @@ def test_a_title_tells_where_others_open_files_do_not(
 
 def test_each_server_has_a_name_of_its_own() -> None:
     urls = ["redis://127.0.0.1:6380", "unix:///run/a b.sock", "redis://cache-1", "x=redis://c:7"]
+    assert named_servers(["127.0.0.1:7", "b=cache-2:8", "[::1]:9"]) == {
+        "redis-7": "redis://127.0.0.1:7",
+        "b": "redis://cache-2:8",
+        "redis-9": "redis://[::1]:9",
+    }
     assert named_servers([*urls, "rediss://cache-1"]) == {
         "redis-6380": urls[0],
         "a-b": urls[1],

@@ -13,7 +13,7 @@ from sidecar.servers.server_errors import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
 NAMES = ("a", "b", "c", "d", "e", "f")
-OLD = "of its last reads were of keys older than the sampling"
+OLD = "of the last reads were of keys older than the sampling"
 DOWN = "INFO: Error 111 connecting to 127.0.0.1:7006. Connection refused."
 
 

@@ -72,8 +72,18 @@ def test_a_wish_is_planned_and_not_stored(
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("Nothing is set. By what was observed at 2023-11-14")
     assert "pages 16 MiB 16 MiB" in said
-    assert "the plan with it: apply, gain: " in said
+    assert "The plan with it: mean access time from " in said
     assert documents.get(settings_key("n1", "pages"), 1000) is None
+
+
+def test_a_wish_that_changes_nothing_says_so(
+    path: Path, documents: FolderStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StateStore(path.with_name("state.json")).update() as state:
+        state.last_cycle = CYCLE
+    words = ["weights", "set", "pages", "--config", str(path), "--dry-run", "--weight", "1"]
+    assert main(words) == 0
+    assert "It would change no size." in capsys.readouterr().out
 
 
 def test_a_latency_counts_as_far_as_it_would(
