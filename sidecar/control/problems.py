@@ -24,6 +24,10 @@ _NOT_EVICTED = (
     "maximum bounds it"
 )
 _TAKES_WORK = "clients take work from it"
+_AS_REPLICA = (
+    "holds as a replica, new keys or buffers of clients, so the others gave it room, and get back "
+    "what buffers took: see omem in 'CLIENT LIST'"
+)
 _AS_QUEUE = (
     "holds, and nothing of that is evicted, as clients take work from it: if it is a cache, "
     "'cache = true' in the file gives the others back what it took from them"
@@ -118,9 +122,10 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     """For whom others made room, and have not got it back."""
     if state.room is None or state.room.is_returned:
         return
-    queues = {one["name"] for one in servers if _TAKES_WORK in (one["keep_reason"] or "")}
+    words = dict.fromkeys(state.replicas, _AS_REPLICA)
+    words |= {o["name"]: _AS_QUEUE for o in servers if _TAKES_WORK in (o["keep_reason"] or "")}
     for name, size in state.room.needed_bytes.items():
-        what = _AS_QUEUE if name in queues else _NOT_EVICTED
+        what = words.get(name, _NOT_EVICTED)
         yield f"{name} needs {format_size(size)} for what it {what}"
 
 

@@ -234,7 +234,7 @@ def test_one_that_is_down_makes_no_reads() -> None:
 @pytest.mark.parametrize(
     ("role", "keeps", "words"),
     [
-        ("slave", None, "omem"),
+        ("slave", None, "holds as a replica, new keys or buffers of clients"),
         ("master", None, "omem"),
         (
             "master",
@@ -253,7 +253,7 @@ def test_who_needs_room_is_told_what_for(role: str, keeps: str | None, words: st
         "used_bytes": 0,
     }
     counted = {"a": 16 * MB}
-    state = SidecarState(room=room)
+    state = SidecarState(room=room, replicas=("a",) if role == "slave" else ())
     (said,) = problems_of([server], budget, state, "apply", None, counted, lambda _: 0.0)
     assert said.startswith("a needs 16 MiB for what it ")
     assert words in said
