@@ -21,7 +21,7 @@ from sidecar.commands.plan_words import (
     no_plan_words,
     plan_in_short,
 )
-from sidecar.commands.printing import age_words, ratio_or, size_or, time_or
+from sidecar.commands.printing import age_words, ratio_or, time_or
 from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
 from sidecar.control.size_reason import of_which_change
@@ -53,12 +53,13 @@ def server_sentences(
         ]
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]}.get(config.name) if plan else None
+    in_force = None if plan and plan["overtaken_by"] else planned
     apart = apart_words(server)
     if not is_verbose:
         return [
             *_size_now(server, told),
             *_short_why(server, planned, dict(told), history),
-            *_worth(server, planned, _OTHER_SIZES[::3]),
+            *_worth(server, in_force, _OTHER_SIZES[::3]),
             *_measured(server, is_apart=bool(apart)),
             *replicas_words(server),
             *refused_words(server),
@@ -71,7 +72,7 @@ def server_sentences(
         *_size_now(server, told),
         # What made the size that it has comes first.
         *([*why, *change] if by_plan else [*change, *why]),
-        *_worth(server, planned, _OTHER_SIZES),
+        *_worth(server, in_force, _OTHER_SIZES),
         *_hits(server, plan, told),
         *([apart] if apart else []),
         *replicas_words(server),
@@ -160,6 +161,8 @@ def _short_why(
     became, reason = became_words(told).partition(" (")[0], reason_words(plan["reason"])
     why = _reason(planned, server)
     own = f"{of_plan}: {why}."
+    if plan["overtaken_by"]:
+        return [*last_change(server, told, history)[:1], f"{of_plan}: {became_words(told)}."]
     if why in (reason, reason_words(server["keep_reason"] or "")):
         own = f"{of_plan}: {became}: {reason}."
     changed = last_change(server, told, history)[:1]
@@ -176,13 +179,12 @@ def _worth(
     if not curve:
         return [_no_curve(server)]
     gain = server["marginal_gain_seconds_per_mebibyte"]
-    if gain is None and planned is not None:
+    if planned is not None and gain is None:
         gain = planned["marginal_gain_seconds_per_mebibyte"]
-    if gain is not None:
-        beyond = size_or(planned["maxmemory_bytes"] if planned else None, "size")
+    if planned is not None and gain is not None:
         found.append(
-            f"One more MiB, beyond the planned {beyond}, would shorten the mean of all servers by "
-            f"{_gain_words(gain)}."
+            f"One more MiB, beyond the planned {format_size(planned['maxmemory_bytes'])}, would "
+            f"shorten the mean of all servers by {_gain_words(gain)}."
         )
     if size:
         at = [

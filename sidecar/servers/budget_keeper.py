@@ -252,9 +252,9 @@ class BudgetKeeper:
         least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         cut = with_minima_that_fit(servers, self._actuator.budget.bytes)
-        readings = self._actuator.readings
+        readings, squeezed = self._actuator.readings, self._lasting_keys.squeezed
         return sizes_with_unused_shared(
-            self._store, cut, readings, targets_bytes, beside_bytes, least_bytes
+            self._store, cut, readings, targets_bytes, beside_bytes, least_bytes, squeezed
         )
 
     def _is_returned(self, room: RoomMade) -> bool:

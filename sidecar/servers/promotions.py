@@ -48,14 +48,23 @@ class LastingKeys:
 
     Attributes:
         bytes: of each that has been one for a minute, the least in it, see ``held_bytes``.
+        squeezed: servers that have evicted since they were replicas, or were first seen: whatever
+            they use now, they filled what they have.
     """
 
     def __init__(self) -> None:
         self.bytes: dict[str, int] = {}
+        self.squeezed: set[str] = set()
+        self._evicted: dict[str, int] = {}
         self._seen: dict[str, deque[tuple[float, int]]] = {}
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
+        for name, one in readings.items():
+            before = self._evicted.get(name, one.evicted_keys)
+            is_new = one.ignores_maxmemory or one.evicted_keys < before
+            self._evicted[name] = one.evicted_keys if is_new else before
+        self.squeezed = {n for n, one in readings.items() if one.evicted_keys > self._evicted[n]}
         held = held_by_replicas(readings)
         self._seen = {name: self._seen.get(name, deque()) for name in held}
         for name, size in held.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.promotions import held_bytes
@@ -34,11 +34,13 @@ def sizes_with_unused_shared(
     targets_bytes: Mapping[str, int],
     beside_bytes: Mapping[str, int],
     least_bytes: Mapping[str, int],
+    squeezed: Collection[str],
 ) -> dict[str, int] | None:
     """Sizes with what is their own of servers that do not evict any more, where more is planned for
     them, and with what replicas, or who was one, use, where that is clearly less. The others share
     it; who keeps its size, or needs room, gives nothing. ``None``: there is nothing to share.
-    ``servers`` have minima that fit."""
+    ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives nothing
+    either."""
     replicas, room = {*store.now.replicas}, store.now.room
     needed = room.needed_bytes if room and not room.is_returned else {}
     if not store.now.own_bytes and not replicas and not store.now.promoted_bytes:
@@ -55,7 +57,7 @@ def sizes_with_unused_shared(
     holds = {name: least_bytes[name] for name in replicas & may_give}
     # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
     share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
-    for name in store.now.promoted_bytes.keys() & may_give:
+    for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
     sizes |= {
         name: size

@@ -178,7 +178,7 @@ def _held_back(observation: Observation) -> str:
     who = listed(unknown)
     if len(unknown) == len(observation.servers) > 2:
         who = f"all {len(unknown)} servers"
-    words = [f"{who} (too little is known of their reads so far)"] if unknown else []
+    words = [f"{who} (too little is known of the reads so far)"] if unknown else []
     words += [listed(kept)] if kept else []
     return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""
 

@@ -449,3 +449,23 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
     assert look(121.0, 32) == held_bytes(replace(replica, counted_bytes=32 * MB))
     lasting.look({"a": replace(replica, role="master")})
     assert lasting.bytes == {}
+
+
+def test_who_evicted_since_it_was_a_replica_was_squeezed() -> None:
+    """Idle connections of a stranger evicted keys of one that was promoted just then: what it used
+    no longer was taken for what it did not need."""
+    lasting = LastingKeys()
+
+    def look(role: str, evicted_keys: int) -> bool:
+        one = replace(STATS, role=role, evicted_keys=evicted_keys)
+        lasting.look({"a": one})
+        return "a" in lasting.squeezed
+
+    assert not look("slave", 3)
+    assert not look("slave", 5)
+    assert not look("master", 5)
+    assert look("master", 6)
+    assert look("master", 6)
+    assert not look("master", 0)  # it has restarted
+    assert look("master", 1)
+    assert not look("slave", 1)

@@ -405,5 +405,5 @@ def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_al
     unknown = server("a", 32, curve_error_ratio=1.0), server("b", 32, curve_error_ratio=1.0)
     assert plan_for(*unknown).reason == (
         "learning: nothing better is known so far that the rules allow: "
-        "a, b (too little is known of their reads so far) may not shrink now"
+        "a, b (too little is known of the reads so far) may not shrink now"
     )
