@@ -28,6 +28,31 @@ _REFUTING_READS = 1000
 _REFUTED_RATIO = 0.05
 _REFUTING_ERRORS = 3.0
 _OF_KEYS = 2.0
+# So much of its size may be buffers, as of one who writes large values.
+_USUAL_RATIO = 1 / 8
+# In so many spans in a row, each of so many seconds.
+_EVICTING_TIMES, _EVICTING_SECONDS = 3, 1.0
+
+
+class EvictingSteadily:
+    """Whether a server evicts for its own keys: one of large values is full as it is, however far
+    below its limit each eviction takes it. For a client's buffers a server evicts while they last,
+    and fills then without evicting."""
+
+    def __init__(self) -> None:
+        self._first: ServerReading | None = None
+        self._is_usual = True
+        self._times = 0
+
+    def look(self, reading: ServerReading, *, is_usual: bool) -> bool:
+        """``is_usual``: nothing but keys takes memory just now."""
+        first = self._first = self._first or reading
+        self._is_usual &= is_usual
+        if reading.at_seconds >= first.at_seconds + _EVICTING_SECONDS:
+            evicts = self._is_usual and reading.evicted_keys > first.evicted_keys
+            self._times = self._times + 1 if evicts else 0
+            self._first, self._is_usual = reading, is_usual
+        return self._times >= _EVICTING_TIMES
 
 
 class ServerOutcome:
@@ -58,6 +83,7 @@ class ServerOutcome:
         self._curve_error = seen.curve_error_ratio
         self._last: ServerReading | None = None
         self._refills = False
+        self._evicting = EvictingSteadily()
         self._least_baseline_bytes = math.inf
         self._count_from_now_on()
 
@@ -77,7 +103,7 @@ class ServerOutcome:
 
     def begin_anew(self) -> None:
         """It has lost keys to something that passes: nothing counts until it is full again."""
-        self._refills = True
+        self._refills, self._evicting = True, EvictingSteadily()
         self._count_from_now_on()
 
     @property
@@ -101,7 +127,9 @@ class ServerOutcome:
             self._first = reading
             return
         self._least_baseline_bytes = min(self._least_baseline_bytes, reading.baseline_bytes)
-        self._refills = self._refills and not self._is_full_of_keys(reading)
+        usual_bytes = self._least_baseline_bytes + _USUAL_RATIO * reading.size_bytes
+        evicts = self._evicting.look(reading, is_usual=reading.baseline_bytes <= usual_bytes)
+        self._refills = self._refills and not (evicts or self._is_full_of_keys(reading))
         if not counts or self._refills:
             return
         self._first = self._first or reading
