@@ -13,6 +13,7 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
 from sidecar.control.plan_outcome import Check, PlanOutcome
+from sidecar.control.room_givers import RoomGivers
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import Wait
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 # Doubled with each plan in a row that failed, from one cycle on.
 _MOST_DOUBLINGS = 5
+_FIRST_CYCLE_SECONDS = 3600.0  # until a plan says how long one is
 # Of its size, as room for others, that hardly changes what a server misses.
 _ROOM_RATIO = 0.05
 
@@ -55,6 +57,7 @@ class PlanVerification:
         self._outcome: PlanOutcome | None = None
         self._before_bytes: dict[str, int] = {}
         self._cycle_seconds = 0.0
+        self._givers = RoomGivers()
         self.last: Check | None = None
         # What the history says of the present plan's outcome, while that is too early to tell.
         self._entry: dict[str, Any] | None = None
@@ -87,13 +90,15 @@ class PlanVerification:
     def look(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again; the part of a server whose keys go in vain
         is taken back at once."""
+        beside, targets = self._beside_room(readings), self._store.now.targets_bytes
+        self._givers.look(readings, beside, targets, self._cycle_seconds or _FIRST_CYCLE_SECONDS)
         if self._outcome is None:
             return
-        self._outcome.look(readings, self._beside_room(readings))
+        self._outcome.look(readings, beside | self._givers.refilling)
         if restarted := self._outcome.restarted:
             self.disturbed(f"{', '.join(restarted)} restarted")
             return
-        targets, changed = self._store.now.targets_bytes, self._outcome.changed
+        changed = self._outcome.changed
         for name, reading in readings.items():
             if (
                 reading is None
