@@ -540,7 +540,7 @@ def test_apply_looks_at_the_bounds_of_now(path: Path, servers: Servers) -> None:
             # By the bounds of now the next plan may have come.
             words = rf"more than its maximum, 12 MiB|not plan {plan.cycle}"
             with pytest.raises(OrderRefusedError, match=words):
-                sidecar.order(Order("apply", "ann", cycle=plan.cycle))
+                sidecar.order(Order("apply", "ann", plan=plan.cycle))
 
 
 def test_a_state_file_that_cannot_be_read_means_a_pause(applying: Path, servers: Servers) -> None:
