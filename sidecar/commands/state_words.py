@@ -16,8 +16,8 @@ def mode_words(told: dict[str, Any]) -> str:
     """The mode and who set it."""
     words = "plans are carried out"
     if told["mode"] == "recommend":
-        kept = "the sizes that were ordered are kept" if told["sets_sizes"] else "nothing is set"
-        words = f"no plans are carried out; {kept}"
+        kept = ", but for what was ordered" if told["sets_sizes"] else "; nothing is set"
+        words = f"no plans are carried out{kept}"
     order = told["mode_by"]
     return f"mode {told['mode']}: {words} ({_by(order) if order else 'as configured'})"
 

@@ -14,6 +14,7 @@ from sidecar.servers.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, time_words
+from solver_lambda.planning.size_ranges import listed
 
 # Codes of servers whose size stays, whatever the sum is.
 _STAYS = ("no_eviction:", "refuses:", "held:", "taken:")
@@ -88,6 +89,7 @@ def problems_of(
         found += _of_samples_and_memory(one, silent_seconds(one["name"]))
     found += [
         _by_hand(name, hold.bytes, next((one for one in servers if one["name"] == name), None))
+        + _given_for(name, state)
         for name, hold in state.control.held.items()
     ]
     return [*found, *_needs(servers, state)]
@@ -99,6 +101,19 @@ def _by_hand(name: str, size_bytes: int, server: Mapping[str, Any] | None) -> st
     if has and has != size_bytes:
         return f"{given}, and has {format_size(has)} since: 'spreds resume' forgets that"
     return f"{given} and keeps it until 'spreds resume'"
+
+
+def _given_for(name: str, state: SidecarState) -> str:
+    """What the others gave beside a server; empty where it is nothing."""
+    room = state.room
+    if room is None or name not in room.beside_bytes:
+        return ""
+    gave = {n: size - room.made_bytes.get(n, size) for n, size in room.before_bytes.items()}
+    givers = sorted(
+        (n for n, size in gave.items() if size > 0 and n != name), key=lambda n: -gave[n]
+    )
+    total = sum(gave[n] for n in givers)
+    return f"; {listed(givers)} gave {format_size(total)} for it" if givers else ""
 
 
 def _used_too_much(servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any]) -> str:

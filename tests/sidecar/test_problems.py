@@ -259,6 +259,21 @@ def test_who_needs_room_is_told_what_for(role: str, keeps: str | None, words: st
     assert words in said
 
 
+def test_a_slip_by_hand_is_told_with_what_it_takes_from_whom() -> None:
+    """Four caches were emptied for one, and status told of that one alone."""
+    before = {"a": 8 * MB, "b": 8 * MB, "c": 8 * MB}
+    room = RoomMade(before, {"a": 18 * MB, "b": 2 * MB, "c": 4 * MB}, {"a": 18 * MB})
+    control = ControlState(engaged=True, held={"a": Hold(18 * MB, 1.0)})
+    servers = [_server(name, size, size, None) for name, size in (("a", 18), ("b", 2), ("c", 4))]
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": 24 * MB, "rss_budget_bytes": None}
+    budget["used_bytes"] = 0
+    state = SidecarState(room=room, control=control)
+    (said,) = problems_of(servers, budget, state, "apply", None, {}, lambda _: 0.0)
+    assert said == (
+        "a was given 18 MiB by hand and keeps it until 'spreds resume'; b, c gave 10 MiB for it"
+    )
+
+
 @pytest.mark.parametrize(("needs", "ignores", "told"), [(9, False, 1), (8, False, 0), (9, True, 0)])
 def test_who_refuses_writes_is_told(needs: int, ignores: bool, told: int) -> None:
     reading = SimpleNamespace(
