@@ -557,6 +557,41 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
     assert verification.last.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("used_mb", "verdict"), [(1.0, "not_checked"), (4.0, "rolled_back")], ids=["refills", "is full"]
+)
+def test_a_plan_is_not_judged_by_what_was_lost_to_room_before_it(
+    used_mb: float, verdict: str
+) -> None:
+    """A slip by hand emptied four caches; the plan made 27 s after it was told to have done harm."""
+    verification, _, _ = taking_back(promise(predicted=0.2))
+    before = {"a": 16 * MB, "b": 4 * MB}
+    has = {"a": 19 * MB, "b": MB}
+    room = RoomMade(before, has, {"a": 19 * MB}, {})
+
+    def look(room: RoomMade | None, misses: int, used_bytes: int) -> None:
+        with verification._store.update() as state:
+            state.make_room(room)
+        sizes = has if room else before
+        verification.look(
+            {
+                name: reading(name, 0, misses * (name == "b"), s, used_bytes if name == "b" else s)
+                for name, s in sizes.items()
+            }
+        )
+
+    look(None, 0, 4 * MB)
+    look(room, 0, MB)
+    look(None, 0, round(used_mb * MB))
+    made = verification._outcome = promise(predicted=0.2)
+    look(None, 0, round(used_mb * MB))
+    look(None, 10_000, round(used_mb * MB))
+    made.step({"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, FLAT)}, 10.0)
+    verification.conclude()
+    assert verification.last is not None
+    assert verification.last.verdict == verdict
+
+
 def test_who_had_more_than_there_is_takes_nothing_from_those_who_got_nothing() -> None:
     """A size that was set by hand while the plan was made was put back, and counted as before."""
     before = {"a": 91, "b": 32, "c": 31}
