@@ -563,7 +563,7 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
 def test_a_plan_is_not_judged_by_what_was_lost_to_room_before_it(
     used_mb: float, verdict: str
 ) -> None:
-    """A slip by hand emptied four caches; the plan made 27 s after it was told to have done harm."""
+    """A slip by hand emptied four caches; a plan made 27 s later was told to have done harm."""
     verification, _, _ = taking_back(promise(predicted=0.2))
     before = {"a": 16 * MB, "b": 4 * MB}
     has = {"a": 19 * MB, "b": MB}
