@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,8 @@ from sidecar.state.state_store import StateStore
 
 # What comes and goes within a minute is given back to those who gave for it.
 _LASTING_SECONDS = 60.0
+# Until a server is told from one that somebody has emptied.
+_REFILLING_SECONDS = 120.0
 _LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 
 
@@ -48,23 +51,28 @@ class LastingKeys:
 
     Attributes:
         bytes: of each that has been one for a minute, the least in it, see ``held_bytes``.
-        squeezed: servers that have evicted since they were replicas, or were first seen: whatever
-            they use now, they filled what they have.
+        squeezed: servers that have evicted lately, and were no replicas then: whatever they use
+            now, they had filled what they have, and may do so again.
     """
 
     def __init__(self) -> None:
         self.bytes: dict[str, int] = {}
         self.squeezed: set[str] = set()
-        self._evicted: dict[str, int] = {}
+        self._evicted: dict[str, tuple[int, float]] = {}
         self._seen: dict[str, deque[tuple[float, int]]] = {}
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
         for name, one in readings.items():
-            before = self._evicted.get(name, one.evicted_keys)
-            is_new = one.ignores_maxmemory or one.evicted_keys < before
-            self._evicted[name] = one.evicted_keys if is_new else before
-        self.squeezed = {n for n, one in readings.items() if one.evicted_keys > self._evicted[n]}
+            before, at_seconds = self._evicted.get(name, (one.evicted_keys, -math.inf))
+            if one.evicted_keys > before and not one.ignores_maxmemory:
+                at_seconds = one.at_seconds
+            self._evicted[name] = one.evicted_keys, at_seconds
+        self.squeezed = {
+            name
+            for name, one in readings.items()
+            if one.at_seconds < self._evicted[name][1] + _REFILLING_SECONDS
+        }
         held = held_by_replicas(readings)
         self._seen = {name: self._seen.get(name, deque()) for name in held}
         for name, size in held.items():

@@ -451,21 +451,22 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
     assert lasting.bytes == {}
 
 
-def test_who_evicted_since_it_was_a_replica_was_squeezed() -> None:
+def test_who_evicted_lately_was_squeezed() -> None:
     """Idle connections of a stranger evicted keys of one that was promoted just then: what it used
-    no longer was taken for what it did not need."""
+    no longer was taken for what it did not need. Nor is one squeezed for ever that he met once."""
     lasting = LastingKeys()
 
-    def look(role: str, evicted_keys: int) -> bool:
-        one = replace(STATS, role=role, evicted_keys=evicted_keys)
+    def look(at_seconds: float, role: str, evicted_keys: int) -> bool:
+        one = replace(STATS, role=role, evicted_keys=evicted_keys, at_seconds=at_seconds)
         lasting.look({"a": one})
         return "a" in lasting.squeezed
 
-    assert not look("slave", 3)
-    assert not look("slave", 5)
-    assert not look("master", 5)
-    assert look("master", 6)
-    assert look("master", 6)
-    assert not look("master", 0)  # it has restarted
-    assert look("master", 1)
-    assert not look("slave", 1)
+    assert not look(1, "slave", 3)
+    assert not look(2, "slave", 5)
+    assert not look(3, "master", 5)
+    assert look(4, "master", 6)
+    assert look(123, "master", 6)
+    assert not look(125, "master", 6)
+    assert not look(126, "master", 0)  # it has restarted
+    assert look(127, "master", 1)
+    assert not look(300, "slave", 2)
