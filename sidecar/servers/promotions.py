@@ -11,10 +11,9 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
 
-# What comes and goes within a minute is given back to those who gave for it.
+# What comes and goes within a minute is given back to those who gave for it. Who was squeezed is
+# told in that time from one that somebody has emptied.
 _LASTING_SECONDS = 60.0
-# Until a server is told from one that somebody has emptied.
-_REFILLING_SECONDS = 120.0
 _LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 
 
@@ -71,7 +70,7 @@ class LastingKeys:
         self.squeezed = {
             name
             for name, one in readings.items()
-            if one.at_seconds < self._evicted[name][1] + _REFILLING_SECONDS
+            if one.at_seconds < self._evicted[name][1] + _LASTING_SECONDS
         }
         held = held_by_replicas(readings)
         self._seen = {name: self._seen.get(name, deque()) for name in held}

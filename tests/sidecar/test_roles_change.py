@@ -465,8 +465,8 @@ def test_who_evicted_lately_was_squeezed() -> None:
     assert not look(2, "slave", 5)
     assert not look(3, "master", 5)
     assert look(4, "master", 6)
-    assert look(123, "master", 6)
-    assert not look(125, "master", 6)
+    assert look(63, "master", 6)
+    assert not look(65, "master", 6)
     assert not look(126, "master", 0)  # it has restarted
     assert look(127, "master", 1)
     assert not look(300, "slave", 2)
