@@ -410,6 +410,20 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
     assert _observe(seen, other).servers[1].minimum_bytes == others * MB
 
 
+def test_one_that_was_a_replica_and_is_emptied_empties_nobody() -> None:
+    """It kept 40 of 64 MiB, as nothing was known of its curve, and the others divided the rest."""
+    seen = dataclasses.replace(_seen(None), was_replica=True)
+    reading = dataclasses.replace(seen.reading, maxmemory_bytes=40 * MB, counted_bytes=4 * MB)
+    seen = dataclasses.replace(seen, reading=reading)
+    other = _seen(None, minimum_bytes=MB)
+    other = dataclasses.replace(
+        other,
+        config=dataclasses.replace(other.config, name="b"),
+        reading=dataclasses.replace(other.reading, maxmemory_bytes=24 * MB),
+    )
+    assert _observe(seen, other).servers[1].minimum_bytes == 16 * MB
+
+
 def test_two_needs_that_do_not_fit_together_empty_nobody_either() -> None:
     """By idle connections of a stranger to two servers a third one lost all but its minimum."""
     config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))
