@@ -15,6 +15,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.control.history import History
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.control.plan_verification import PlanVerification, sizes_with_one_back
+from sidecar.control.server_outcome import EvictingSteadily
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
@@ -590,6 +591,28 @@ def test_a_plan_is_not_judged_by_what_was_lost_to_room_before_it(
     verification.conclude()
     assert verification.last is not None
     assert verification.last.verdict == verdict
+
+
+def test_who_evicts_steadily_is_full_of_large_values() -> None:
+    """After a burst of a stranger nothing counted of a server whose values never fill its size."""
+    steadily = EvictingSteadily()
+
+    def look(at_seconds: float, evicted_keys: int, *, is_usual: bool = True) -> bool:
+        one = reading("a", 0, 0, 16 * MB, 12 * MB)
+        one = replace(one, at_seconds=at_seconds, evicted_keys=evicted_keys)
+        return steadily.look(one, is_usual=is_usual)
+
+    # For a client's buffers, between two looks or longer, and then it fills.
+    assert not look(0.0, 0)
+    assert not look(1.0, 100)
+    assert not look(1.5, 200, is_usual=False)
+    assert not look(2.0, 300)
+    for second in range(3, 10):
+        assert not look(float(second), 300)
+    # Each second, with nothing but keys in it; more looks say no more.
+    evicted = [look(10.0 + 0.1 * place, 300 + place) for place in range(40)]
+    assert evicted.index(True) == 30
+    assert all(evicted[30:])
 
 
 def test_who_had_more_than_there_is_takes_nothing_from_those_who_got_nothing() -> None:
