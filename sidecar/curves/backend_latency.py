@@ -57,11 +57,12 @@ class BackendLatency:
 
     Attributes:
         fills: pairs misses, and hits, with writes.
+        sure_seconds: what it was when that was sure, ``None`` if it never was.
     """
 
     def __init__(self) -> None:
         self.fills = Fills(LONGEST_SECONDS * 1e6, MOST_PENDING)
-        self._sure_seconds: float | None = None
+        self.sure_seconds: float | None = None
 
     def take(self, batch: Batch) -> None:
         """Take the next batch of one server."""
@@ -70,9 +71,9 @@ class BackendLatency:
     def decay(self, factor: float) -> None:
         """Let what was seen so far count ``factor`` times as much; with 0 it is forgotten."""
         if not factor:
-            self._sure_seconds = None
+            self.sure_seconds = None
         elif self._is_sure(found := self._found()):
-            self._sure_seconds = found.seconds / found.fills
+            self.sure_seconds = found.seconds / found.fills
         self.fills.waits *= factor
 
     def _is_sure(self, found: _Fills) -> bool:
@@ -102,7 +103,7 @@ class BackendLatency:
         """Mean latency. With fewer than 30 fills, or when fewer than one miss in five is filled
         (the others would have to be guessed), what it was when that was sure, or ``None``."""
         found = self._found()
-        return found.seconds / found.fills if _is_known(found) else self._sure_seconds
+        return found.seconds / found.fills if _is_known(found) else self.sure_seconds
 
     def _found(self) -> _Fills:
         (written, seconds, unwritten), (hit_written, _, hit_unwritten) = self.fills.waits

@@ -47,7 +47,8 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
         "known": np.array(
             [
                 *(last.last_time_us / 1e6, calibration.overhead_bytes, calibration.fixed_bytes),
-                *(monitor.samples_taken, *monitor.anchor.sums, *counts.window_error.sums),
+                *(monitor.samples_taken, monitor.latency.sure_seconds or 0.0),
+                *(*monitor.anchor.sums, *counts.window_error.sums),
             ]
         ),
     }
@@ -61,7 +62,7 @@ def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
     if not _is_sound(monitor, learnt):
         return False
     *population, was_replica, threshold = learnt["population"].tolist()
-    at_seconds, overhead_bytes, fixed_bytes, samples, *sums = learnt["known"].tolist()
+    at_seconds, overhead_bytes, fixed_bytes, samples, sure_seconds, *sums = learnt["known"].tolist()
     gap_cycles = (batch.first_time_us / 1e6 - at_seconds) / monitor.cycle_seconds
     if tuple(population) != batch.population or not 0 <= gap_cycles <= MOST_GAP_CYCLES:
         return False
@@ -75,6 +76,7 @@ def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
     for name, part in _counted(monitor).items():
         part.faded[...] = learnt[name] * fade.reshape(-1, *[1] * part.new.ndim)
     monitor.latency.fills.waits[...] = learnt["waits"]
+    monitor.latency.sure_seconds = sure_seconds if sure_seconds > 0 else None
     monitor.calibration.overhead_bytes = round(overhead_bytes)
     monitor.calibration.fixed_bytes = round(fixed_bytes)
     monitor.samples_taken = round(samples)
@@ -104,7 +106,7 @@ def _is_sound(monitor: ServerMonitor, learnt: Learnt) -> bool:
     """Whether each array has its form, and figures that can be."""
     waits, most = monitor.latency.fills.waits, monitor.shards.live_objects
     forms = {name: part.faded.shape for name, part in _counted(monitor).items()}
-    forms |= {"waits": waits.shape, "known": (9,)}
+    forms |= {"waits": waits.shape, "known": (10,)}
     if set(learnt) != {"population", "keys", "weights", *forms}:
         return False
     keys, weights = learnt["keys"], learnt["weights"]

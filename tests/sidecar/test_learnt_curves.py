@@ -65,6 +65,19 @@ def test_a_monitor_goes_on_as_if_it_had_never_ended() -> None:
     assert estimates[0].keep_reason is None
 
 
+@pytest.mark.parametrize("sure_seconds", [None, 0.02])
+def test_a_latency_that_was_sure_stays_known(sure_seconds: float | None) -> None:
+    """A server that misses no more would keep whatever size it has after a restart."""
+    first, second = two_halves()
+    goes_on = taught(first)
+    goes_on.latency.fills.waits[...] = 0.0  # faded
+    goes_on.latency.sure_seconds = sure_seconds
+    learnt, anew = learnt_of(goes_on), monitor_of(STATS)
+    assert learnt is not None
+    assert restore(anew, learnt, second[0])
+    assert anew.latency.mean_seconds == sure_seconds
+
+
 def test_without_it_a_monitor_begins_anew() -> None:
     """What the test above would not see, if nothing was restored."""
     first, second = two_halves()
