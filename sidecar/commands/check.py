@@ -141,14 +141,14 @@ def _print_iam(config: SidecarConfig, source: str) -> None:
 
 
 def _print_configuration(config: SidecarConfig, options: argparse.Namespace) -> None:
-    lines, found = list(effective_lines(config)), links(config)
+    lines, found = effective_lines(config), links(config)
     if options.json:
         table = tomllib.loads("\n".join(lines))
         print(json.dumps({**table, "links": [asdict(link) for link in found]}, indent=1))
         return
     if not options.verbose:
         written = tomllib.loads(Path(options.config).read_text())
-        lines = list(written_lines(config, written))
+        lines = written_lines(config, written)
         found = [link for link in found if not link.how.startswith((OWN, "none"))]
     print("\n".join(lines), end="\n\n")
     for link in found:
