@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
+from sidecar.commands.curve_words import hit_ratio_at
 from sidecar.commands.printing import age_words, size_or
 from sidecar.commands.status_facts import is_on_its_way
 from solver_lambda.documents.units import format_size
@@ -61,6 +62,36 @@ def last_change(
         others = _others(entry, server["name"], dict(told))
         found.append(f"In that plan {others}." if others else "No other server changed then.")
     return found
+
+
+def since_installation(server: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
+    """What it has more or less than SPREDS found it with, what that is worth by its curve, and who
+    has the difference: the answer to why a cache was cut, whatever steps led there."""
+    found, has, used = (server[key] for key in ("installed_bytes", "maxmemory_bytes", "used_bytes"))
+    uses = f", and uses {format_size(used)}" if used is not None else ""
+    if not found or not has or found == has:
+        return [f"It uses {format_size(used)} of that."] if used is not None else []
+    change = has - found
+    text = (
+        f"SPREDS found it with {format_size(found)}: it has {format_size(abs(change))} "
+        f"{'more' if change > 0 else 'less'} now{uses}"
+    )
+    if server["curve"]:
+        then, now = (f"{hit_ratio_at(server['curve'], size):.1%}" for size in (found, has))
+        same = f"it hits {now} with either" if then == now else f"it hits {now} instead of {then}"
+        text += f"; by its curve, {same}"
+    others = {
+        one["name"]: one["maxmemory_bytes"] - one["installed_bytes"]
+        for one in told["servers"]
+        if one["maxmemory_bytes"] and one["installed_bytes"]
+    }
+    opposite = [
+        f"{name} {format_size(abs(more))}"
+        for name, more in sorted(others.items(), key=lambda item: -abs(item[1]))
+        if more * change < 0
+    ]
+    which = "Who has more than then" if change < 0 else "Who has less than then"
+    return [f"{text}.", *([f"{which}: {', '.join(opposite)}."] if opposite else [])]
 
 
 def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.change_words import in_the_last_day, last_change
+from sidecar.commands.change_words import in_the_last_day, last_change, since_installation
 from sidecar.commands.curve_words import apart_words, hit_ratio_at
 from sidecar.commands.explain_limits import (
     backend_words,
@@ -59,6 +59,7 @@ def server_sentences(
         return [
             *_size_now(server, told),
             *_short_why(server, planned, dict(told), history),
+            *since_installation(server, told),
             *_worth(server, in_force, _OTHER_SIZES[::3]),
             *_measured(server, is_apart=bool(apart)),
             *replicas_words(server),
@@ -72,6 +73,7 @@ def server_sentences(
         *_size_now(server, told),
         # What made the size that it has comes first.
         *([*why, *change] if by_plan else [*change, *why]),
+        *since_installation(server, told),
         *_worth(server, in_force, _OTHER_SIZES),
         *_hits(server, plan, told),
         *([apart] if apart else []),

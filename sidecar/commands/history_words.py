@@ -8,7 +8,7 @@ from typing import Any
 
 _KNOWN = re.compile(r"; how far curves are known: .*", re.DOTALL)
 _GUESS = "; curves were still learnt"
-_CARRYING_OUT = re.compile(r"carrying out plan (\d+): [^;]*")
+_CARRYING_OUT = re.compile(r"carrying out plan (\d+): [^;]*(?:; how far curves are known[^;]*)?")
 _SIZE = r"[\d.]+ [KMGT]?i?B"
 _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: -> {_SIZE})?)+")
 

@@ -35,6 +35,18 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(formatter_class=_narrow, **arguments)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """All must be known: of a command argparse would refuse them with the usage of ``spreds``,
+        and without what is near."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from difflib import get_close_matches
+
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return found, unknown
+
 
 def _narrow(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=78)

@@ -49,6 +49,8 @@ def print_plan(
     print()
     _print_servers(plan, by_name, with_before=is_verbose or told is None)
     print_wrapped("; ".join(_totals(plan, by_name, is_verbose=is_verbose)), indent="  ")
+    if words := _counts_from(plan, by_name):
+        print_wrapped(words, indent="  ")
     for words in _left_out(plan, by_name):
         print_wrapped(words, indent="  ")
     if is_verbose:
@@ -110,8 +112,10 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
     rows = [_row(server, by_name.get(server["name"], {})) for server in plan["servers"]]
     if not with_before:
         rows = [(name, "", *rest) for name, _, *rest in rows]
-    print_table([_COLUMNS, *rows], wraps=True)
-    if any(row[-1] != "-" for row in rows):
+    has_marginal = any(row[-1] not in ("-", "hardly any") for row in rows)
+    columns = _COLUMNS if has_marginal else _COLUMNS[:-1]
+    print_table([columns, *(row[: len(columns)] for row in rows)], wraps=True)
+    if has_marginal:
         print("one more MiB: by what it shortens the mean of all servers, beyond what is planned")
 
 
@@ -193,6 +197,21 @@ def _totals(plan: _Told, by_name: _Told, *, is_verbose: bool) -> Iterator[str]:
             f"misses a second, by the curves and the reads of the last window{without}: {now:,.0f} "
             f"now, {then:,.0f} then{each}"
         )
+
+
+def _counts_from(plan: _Told, by_name: _Told) -> str:
+    """The sizes of its first line, where the table has others: those that are on their way."""
+    others = [
+        f"{one['name']} {size_or(one['maxmemory_before_bytes'] or None, 'unlimited')}"
+        for one in plan["servers"]
+        if _has_other(one, by_name)
+    ]
+    if not others:
+        return ""
+    return (
+        f"the first line counts from the sizes that were planned before: {', '.join(others)}; the "
+        "table from those that servers have now"
+    )
 
 
 def _left_out(plan: _Told, by_name: _Told) -> Iterator[str]:

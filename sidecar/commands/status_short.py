@@ -16,6 +16,7 @@ from sidecar.commands.status_words import (
     kept_words,
     lag_words,
     last_plan_words,
+    minimum_words,
     refused_words,
     samples_words,
     waits_words,
@@ -110,6 +111,7 @@ def _notes(
             yield outage_words(server["error"])
         return
     yield from kept_words(server, told, status)
+    yield from minimum_words(told)
     if words := waits_words(server, told):
         yield words
     elif (said := server["backend_latency"]) and is_unfilled(said):

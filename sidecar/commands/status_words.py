@@ -187,6 +187,7 @@ def _notes(
     if has and planned not in (None, has) and not held:
         notes.append(f"planned {format_size(planned)}, {_way_words(has, planned, told, status)}")
     notes += kept_words(server, told, status)
+    notes += minimum_words(told)
     if held:
         notes.append(
             f"keeps {format_size(held['bytes'])}, which somebody set by hand at "
@@ -220,6 +221,14 @@ def kept_words(
     change = told["last_change"]
     since = f"the one from {time_of_day(change['at_seconds'])}" if change else "the one before"
     return [f"no new plan changes its size yet, because {why}; {since} goes on"]
+
+
+def minimum_words(told: dict[str, Any]) -> list[str]:
+    """A minimum that was raised since the last plan."""
+    planned, least = told.get("target_bytes"), told.get("minimum_bytes")
+    if not planned or not least or planned >= least or told.get("held"):
+        return []
+    return [f"its minimum is {format_size(least)} now: the next plan keeps to it"]
 
 
 def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:

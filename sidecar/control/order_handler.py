@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sidecar.base.log_setup import ALWAYS, EVENT
@@ -19,6 +19,7 @@ from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import believe
+from sidecar.servers.sizes_in_words import ordered_sizes
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
@@ -175,7 +176,7 @@ class OrderHandler:
     def _recommend(self, order: Order) -> str:
         if sizes := self._enforcement.stop():
             self._overtake(order)
-        stopped = f"; the plan under way stops: {_sizes(sizes)}" if sizes else ""
+        stopped = f"; the plan under way stops: {ordered_sizes(sizes)}" if sizes else ""
         self._set_mode("recommend", order)
         return f"no more plans are carried out; sizes stay as they are{stopped}"
 
@@ -254,7 +255,11 @@ class OrderHandler:
         self._set_mode("recommend", order)
         near = "" if sizes == before else f", as near as {self._limits()} allow"
         until = "no more plans are carried out until 'spreds apply'"
-        return f"going back to {_sizes(sizes)}{near}; {until}"
+        return f"going back to {ordered_sizes(sizes, self._has())}{near}; {until}"
+
+    def _has(self) -> dict[str, int]:
+        """What servers have now; 0 is no limit."""
+        return {name: one.maxmemory_bytes for name, one in self._actuator.readings.items()}
 
     def _overtake(self, order: Order) -> None:
         """The sizes are no longer those of the last plan."""
@@ -271,6 +276,7 @@ class OrderHandler:
         )
 
     def _give_back(self, order: Order) -> str:
+        had = self._has()
         sizes, missing = self._enforcement.give_back()
         self._overtake(order)
         self._set_mode("recommend", order)
@@ -278,7 +284,7 @@ class OrderHandler:
         total_bytes = sum({**self._enforcement.sizes_in_force(), **sizes}.values())
         budget_bytes = self._actuator.budget.bytes
         sizes = {name: size for name, size in sizes.items() if name not in missing}
-        went = f"going back to the sizes from before SPREDS, {_sizes(sizes)}"
+        went = f"going back to the sizes from before SPREDS, {ordered_sizes(sizes, had)}"
         done = went if sizes else "nothing is set"
         above = (
             f"; together {format_size(total_bytes)}, above the budget of "
@@ -288,9 +294,3 @@ class OrderHandler:
         )
         waits = "".join(f"; {name}: {why}" for name, why in missing.items())
         return f"{done}{above}{waits}; nothing more is set until 'spreds apply'"
-
-
-def _sizes(sizes_bytes: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{name} {format_size(size) if size else 'no limit'}" for name, size in sizes_bytes.items()
-    )

@@ -181,7 +181,8 @@ class PlanApplication:
                 raise OrderRefusedError(f"the plan cannot be carried out: {error}") from error
             self.not_carried_out_because = self.overtaken_by = None
             self._note(plan, None)
-            return f"carrying out plan {plan.cycle}: {sizes_words(plan)}"
+            known = f"; {self.last_gain.known}" if self.last_gain.known else ""
+            return f"carrying out plan {plan.cycle}: {sizes_words(plan)}{known}"
 
     def _take(self, plan: AdaptationPlan, asked: Observation) -> bool:
         """It passed every check. Raises PlanRefusedError: it does not fit what is now."""

@@ -31,8 +31,8 @@ def unknown_reason(
     # rules. What has faded since it was known is known well enough for that.
     if warm_up.is_on and reads >= QUIET_READS:
         return (
-            f"warming_up: {warm_up.unseen_share:.0%} of the last reads were of keys older than "
-            "the sampling"
+            f"warming_up: it is still being learnt: {warm_up.unseen_share:.0%} of the last reads "
+            "were of keys from before the sampling"
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
         return f"few_samples: {samples} reads sampled so far, of {FEWEST_SAMPLES} that it takes"

@@ -50,6 +50,22 @@ def found_in_words(
     return f"{before}; to have {after}"
 
 
+def ordered_sizes(
+    sizes_bytes: Mapping[str, int], had_bytes: Mapping[str, int] | None = None
+) -> str:
+    """Sizes that an order goes back to, 0 for no limit, each beside ``had_bytes`` if that is
+    another one."""
+    had = {**sizes_bytes, **(had_bytes or {})}
+    return ", ".join(
+        f"{name} {_ordered(size)}" + (f" (from {_ordered(had[name])})" if had[name] != size else "")
+        for name, size in sizes_bytes.items()
+    )
+
+
+def _ordered(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else "no limit"
+
+
 def handed_over(size_bytes: float, target_bytes: int) -> str:
     """What a server on the way to its planned size waits for."""
     return "gets the rest as it fills" if size_bytes < target_bytes else "gives as others fill"

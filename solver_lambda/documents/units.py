@@ -79,9 +79,11 @@ def format_size(size_bytes: float) -> str:
     """For people, in the unit that keeps it short: ``"12.5 MiB"``."""
     if size_bytes >= 1 << 61:  # the reader's MOST_BYTES: what is greater was read as that
         return "2 EiB or more"
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
         if abs(size_bytes) >= scale:
             return f"{_short(size_bytes / scale)} {unit}"
+    if abs(size_bytes) >= 1024:
+        return f"{size_bytes / 1024:.4g} KiB"
     return f"{size_bytes:.0f} B"
 
 

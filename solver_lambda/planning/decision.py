@@ -175,9 +175,9 @@ def _held_back(observation: Observation) -> str:
         for server in held
         if server.keep_reason is not None and server.name not in unknown
     ]
-    who = listed(unknown)
     if len(unknown) == len(observation.servers) > 2:
-        who = f"all {len(unknown)} servers"
+        return ": all servers are still being learnt, and none may shrink until that is done"
+    who = listed(unknown)
     words = [f"{who} (too little is known of the reads so far)"] if unknown else []
     words += [listed(kept)] if kept else []
     return f" that the rules allow: {', '.join(words)} may not shrink now" if words else ""

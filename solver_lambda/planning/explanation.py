@@ -136,7 +136,11 @@ def _reason(
     change = size_bytes - server.maxmemory_bytes
     if change > 0:
         text, idle = f"grows: {format_size(change)} more", "in reserve; its curve promises no gain"
-        if _code(circumstances) == "way":
+        minimum = circumstances.minima_bytes[server.name]
+        if server.maxmemory_bytes < minimum:
+            text += f", as its minimum is {format_size(minimum)},"
+            idle = "do not change its mean access time"
+        elif _code(circumstances) == "way":
             idle = "on the way to a size at which it gains"
     else:
         text, idle = f"shrinks: {format_size(-change)} less", "do not change its mean access time"

@@ -70,6 +70,7 @@ def _server(place: int) -> dict[str, Any]:
         "maxmemory_bytes": before * MIB,
         "target_bytes": before * MIB,
         "recommended_bytes": after * MIB,
+        "installed_bytes": 1792 * MIB,
         "minimum_bytes": 256 * MIB,
         "maximum_bytes": 4096 * MIB if place else None,
         "used_bytes": int(before * MIB * 0.97),

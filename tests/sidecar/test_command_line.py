@@ -124,3 +124,14 @@ def test_who_reads_only_the_first_lines_is_told_nothing_more() -> None:
     done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writes)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_option_that_does_not_exist_is_refused_by_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["weights", "set", "pages", "--weigth", "2"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: spreds weights set ")
+    assert "unrecognized arguments: --weigth 2; did you mean --weight?" in " ".join(said.split())

@@ -18,6 +18,7 @@ from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.daemon import Sidecar
 from sidecar.half_lives.planning_basis import PlanningBasis
+from solver_lambda.documents.units import format_size
 from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -234,8 +235,10 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         rolled_back_at = time.time()
         with sidecar._lock:  # no other plan comes meanwhile
             seen = {server.name: server for server in sidecar.last_observation.servers}
-            sidecar.order(Order("rollback", "ann"))
+            said = sidecar.order(Order("rollback", "ann"))
             told = sidecar.status()
+        has = format_size(applied["s0"])
+        assert said.startswith(f"going back to s0 12 MiB (from {has}), s1 12 MiB (from ")
         assert told["last_plan"]["overtaken_by"] == "rollback by ann"
         assert "sizes are others since (rollback by ann)" in plan_in_short(told)
         for server in told["servers"]:

@@ -70,6 +70,32 @@ def test_no_sentence_comes_twice_and_each_is_one(told: dict[str, Any]) -> None:
     assert any(one.startswith(none) for one in last_plan_sentences(told))
 
 
+@pytest.mark.parametrize("is_verbose", [False, True])
+def test_who_was_cut_is_told_since_when_and_for_whom(
+    told: dict[str, Any], is_verbose: bool
+) -> None:
+    """Whatever steps led there, and whichever sizes plans count from."""
+    server, others = told["servers"][4], told["servers"][:3]
+    server.update(installed_bytes=1024 * MIB, used_bytes=256 * MIB)
+
+    def said() -> str:
+        return " ".join(server_sentences(ServerConfig("jobs", ""), told, [], is_verbose=is_verbose))
+
+    assert (
+        "SPREDS found it with 1 GiB: it has 512 MiB less now, and uses 256 MiB; by its curve, it "
+        "hits 92.2% instead of 99.4%. Who has more than then: sessions 256 MiB, pages 256 MiB, "
+        "catalogue 256 MiB." in said()
+    )
+    server["curve"]["miss_ratios"] = [0.0] * len(server["curve"]["miss_ratios"])
+    for one in others:
+        one["installed_bytes"] = one["maxmemory_bytes"]
+    assert "by its curve, it hits 100.0% with either. " in said()
+    assert "Who has" not in said()
+    server["installed_bytes"] = server["maxmemory_bytes"]
+    assert "SPREDS found it" not in said()
+    assert "It uses 256 MiB of that." in said()
+
+
 def test_a_plan_without_a_server_says_why(told: dict[str, Any]) -> None:
     del told["last_plan"]["servers"][0]
     without = "The last plan is without sessions, which did not answer then."

@@ -94,6 +94,9 @@ def test_figures_of_now_are_those_of_the_size_in_force(
     )
     for text in (at_two, " ".join(shown(capsys, told).split())):
         assert re.search(r"sessions 2 GiB 3 GiB \+1 GiB 87.03 -> 93.81 % 10.5\d -> 5.155 ms", text)
+    counts = "the first line counts from the sizes that were planned before: sessions 1 GiB; the "
+    assert counts not in at_two
+    assert counts in text
     server["maxmemory_bytes"] = planned["maxmemory_bytes"]
     assert "sessions 3 GiB 3 GiB - 93.81 % 5.155 ms" in " ".join(shown(capsys, told).split())
 
@@ -126,3 +129,12 @@ def test_a_reason_of_several_servers_stands_once(
     assert f"{names}it is what it is" in text
     assert f"{names}the backend takes 20 ms as configured" in text
     assert text.count("it is what it is") == 1
+
+
+def test_what_one_more_mebibyte_brings_is_left_out_where_that_is_nothing(
+    told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "one more MiB" in shown(capsys, told)
+    for server in told["last_plan"]["servers"]:
+        server["marginal_gain_seconds_per_mebibyte"] = 1e-8
+    assert "one more MiB" not in shown(capsys, told)

@@ -13,7 +13,7 @@ from sidecar.servers.server_errors import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
 NAMES = ("a", "b", "c", "d", "e", "f")
-OLD = "of the last reads were of keys older than the sampling"
+OLD = "of the last reads were of keys from before the sampling"
 DOWN = "INFO: Error 111 connecting to 127.0.0.1:7006. Connection refused."
 
 
@@ -214,3 +214,16 @@ def test_misses_that_are_never_filled_are_told_also_where_none_is(
     fill_ratio: float | None, *, told: bool
 ) -> None:
     assert is_unfilled({"fill_ratio": fill_ratio}) == told
+
+
+def test_a_minimum_that_was_raised_is_told_until_a_plan_keeps_to_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = _status()
+    server = status["sidecar"]["servers"][0]
+    words = "its minimum is 3 GiB now: the next plan keeps to it"
+    server["minimum_bytes"] = 3072 * MIB
+    for is_verbose in (False, True):
+        assert words in _printed(status, capsys, is_verbose=is_verbose)
+    server["target_bytes"] = 3072 * MIB
+    assert words not in _printed(status, capsys)

@@ -407,3 +407,9 @@ def test_where_too_little_is_known_the_best_is_said_to_be_the_best_of_what_is_al
         "learning: nothing better is known so far that the rules allow: "
         "a, b (too little is known of the reads so far) may not shrink now"
     )
+    mib = {"a": 21, "b": 21, "c": 22}
+    three = [server(name, size, curve_error_ratio=1.0) for name, size in mib.items()]
+    assert plan_for(*three).reason == (
+        "learning: nothing better is known so far: all servers are still being learnt, and none "
+        "may shrink until that is done"
+    )

@@ -55,7 +55,7 @@ function curveBlock(server, place, width) {
   if (!server.curve || !server.curve.sizes_bytes.length) {
     const why = /^no_(model|eviction):/.test(server.keep_reason ?? "")
       ? "No curve: with the way it evicts, or does not, nothing is known of other sizes."
-      : server.sampler ? "No curve yet: it is learnt from samples of the server's reads."
+      : server.sampler ? "Its curve is still learnt from samples of its reads: until it is known, what more memory would do is a guess."
       : "No curve: neither the patch nor the module is in this server, so nothing is known of other sizes.";
     return element("p", { class: "soft small" }, why);
   }

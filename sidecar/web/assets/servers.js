@@ -73,12 +73,12 @@ function facts(server, status) {
     fact(term("weight", "Weight"), server.weight === null ? "unknown" : trimmed(server.weight, 2), server.settings_by && `its team's, signed ${server.settings_by}`));
 }
 
-function tags(server) {
+function tags(server, status) {
   const sampler = server.sampler ? `sampled by the ${server.sampler}` : "no sampler";
   return [
     !server.up && element("span", { class: "tag bad" }, "cannot be read"),
     server.held && element("span", { class: "tag warn" }, "resized by hand"),
-    server.keep_reason && element("span", { class: "tag" }, "keeps its size"),
+    server.keep_reason && element("span", { class: "tag" }, isOnItsWay(server, status) ? "no new size yet" : "keeps its size"),
     element("a", { class: server.sampler ? "tag" : "tag warn", href: "#term-sampler", title: GLOSSARY.sampler }, sampler),
   ];
 }
@@ -104,10 +104,12 @@ function serverCard(server, place, { status, scaleBytes, width, isOpen }) {
     ? [element("p", { class: "note bad" }, sentence(server.error ?? "it does not answer"), " Its memory stays reserved for it.")]
     : [sizeBar(server, place, scaleBytes, width), sizeWords(server, status), facts(server, status)];
   return element("article", { "aria-label": `Server ${server.name}` },
-    element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server)),
+    element("div", { class: "heading" }, element("span", { class: "name" }, swatch(place), element("h3", {}, server.name)), tags(server, status)),
     rest,
     server.held && element("p", { class: "note warn" }, `An operator set ${size(server.held.bytes)} by hand ${when(server.held.at_seconds, now)}; it stays until SPREDS is told to resume.`),
-    server.keep_reason && !server.held && element("p", { class: "small" }, `It keeps its size. ${reason(server.keep_reason)}`),
+    server.keep_reason && !server.held && element("p", { class: "small" }, isOnItsWay(server, status)
+      ? `No new plan changes its size yet, and the one before goes on. ${reason(server.keep_reason)}`
+      : `It keeps its size. ${reason(server.keep_reason)}`),
     why && !server.keep_reason && element("p", { class: "small" }, "The last plan: ", reason(why), server.curve || !/ ms\b/.test(why) ? "" : " That is a guess."),
     element("p", { class: "small soft" }, changeWords(server, status)),
     server.up && element("details", { "data-key": `curve-${server.name}`, open: isOpen ? "" : null },
