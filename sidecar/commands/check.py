@@ -87,7 +87,7 @@ def _in_short(findings: Sequence[Finding], names: Container[str]) -> list[Findin
     rest = [one for one, shown in zip(findings, is_shown, strict=True) if not shown]
     own = [one for one in rest if one.where.startswith("link ") and one.what.startswith(OWN)]
     if own:
-        found.append(Finding("ok", "links", f"{len(own)} are on {OWN}"))
+        found.append(Finding("ok", "links", f"{len(own)} addresses of the file are on {OWN}"))
     if more := len(rest) - len(own):
         found.append(Finding("ok", "others", f"{more} more are ok, --verbose lists them"))
     return found

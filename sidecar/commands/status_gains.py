@@ -31,9 +31,9 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
     if gain and gain["ratio"] is not None:
         without = ": what moves, restarts and refused writes cost is not in it"
         yield (
-            "against the sizes that SPREDS found, the mean access time has been "
-            f"{_shorter(gain['ratio'])} since {time_of_day(gain['since_seconds'])}, by the curves"
-            f"{without if is_verbose else ''}"
+            f"since {time_of_day(gain['since_seconds'])} the mean access time has been "
+            f"{_shorter(gain['ratio'])}, against the same reads with the sizes that SPREDS found, "
+            f"by the curves{without if is_verbose else ''}"
         )
     if is_verbose:
         yield from _would_have_been(told)
@@ -62,8 +62,7 @@ def _access_time(told: dict[str, Any]) -> str:
         parts.append(words)
         if before := (told.get("installed_gain") or {}).get("measured_before_seconds"):
             parts.append(
-                f"before SPREDS kept sizes it was {time_words(before)}, at the weights and "
-                "latencies of now"
+                f"before SPREDS kept sizes it was {time_words(before)}, with the load of that time"
             )
     return "; ".join(parts)
 

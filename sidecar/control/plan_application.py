@@ -73,6 +73,7 @@ class PlanApplication:
         self.not_carried_out_because: str | None = None
         self.overtaken_by: str | None = None
         self.problem: str | None = None
+        self._source = ""
         self.on_carried_out: Callable[[AdaptationPlan, Sizes, Sizes], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
@@ -102,7 +103,7 @@ class PlanApplication:
                 check_harm(_sizes(plan), asked)
             with self._lock:
                 self._check(plan)
-                return self._take(plan, asked)
+                return self._take(plan, asked, source)
         except DocumentError as error:
             self._metrics.plans_refused.labels("malformed").inc()
             log.warning("plan refused: malformed: %s", error)
@@ -184,7 +185,7 @@ class PlanApplication:
             known = f"; {self.last_gain.known}" if self.last_gain.known else ""
             return f"carrying out plan {plan.cycle}: {sizes_words(plan)}{known}"
 
-    def _take(self, plan: AdaptationPlan, asked: Observation) -> bool:
+    def _take(self, plan: AdaptationPlan, asked: Observation, source: str) -> bool:
         """It passed every check. Raises PlanRefusedError: it does not fit what is now."""
         objection = None
         if plan.decision == "apply":
@@ -212,6 +213,7 @@ class PlanApplication:
         self._metrics.plans.labels(plan.decision, reason_code(plan.reason)).inc()
         if plan.decision == "keep" or objection is not None:
             self.on_recommended(plan)
+        self._source = source
         self._note(plan, objection)
         return True
 
@@ -242,7 +244,7 @@ class PlanApplication:
         carried_out = plan.decision == "apply" and objection is None
         details = entry_details(plan, carried_out, self.last_gain)
         self._history.add("plan", decision_words(plan, objection, self.last_gain), **details)
-        log_decision(plan, objection, self.last_gain)
+        log_decision(plan, objection, self.last_gain, self._source)
 
 
 def _sizes(plan: AdaptationPlan) -> dict[str, int]:

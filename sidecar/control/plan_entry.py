@@ -61,18 +61,21 @@ def sizes_words(plan: AdaptationPlan) -> str:
     )
 
 
-def log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> None:
-    """In short: each server's reason is in the history, and in the plan's document."""
+def log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain, source: str) -> None:
+    """In short: each server's reason is in the history, and in the plan's document. ``source``:
+    that document, and who made it."""
     if plan.decision == "keep":
         known = f"; {gain.known}" if gain.known else ""
-        log.info("plan: cycle %d, keep, %s%s", plan.cycle, plan.reason, known, extra=ROUTINE)
+        words = "plan: cycle %d, keep, %s, %s%s"
+        log.info(words, plan.cycle, source, plan.reason, known, extra=ROUTINE)
         return
     log.info(
-        "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s: %s: %s",
+        "plan: cycle %d, %s, by %s with a gap of %.2f %%, %s, %s: %s: %s",
         plan.cycle,
         plan.decision if objection is None else f"recommended only, as {objection}",
         plan.method,
         100 * plan.optimality_gap,
+        source,
         plan.reason.partition(":")[0],
         _why(plan, gain),
         sizes_words(plan),

@@ -13,13 +13,14 @@ from solver_lambda.documents.observation import Observation
 
 class DirectController:
     """Nothing is stored on the way; observations, and plans that are believed, are kept in
-    ``documents``."""
+    ``documents``. ``maker``: who makes the plans, for people."""
 
     delivery: Delivery | None = None
     silence: PlannerOutage | None = None
     problem: str | None = None
 
-    def __init__(self, thread: str, take_plan: TakePlan, documents: KeptFolder) -> None:
+    def __init__(self, thread: str, maker: str, take_plan: TakePlan, documents: KeptFolder) -> None:
+        self._maker = maker
         self._take_plan = take_plan
         self._documents = documents
         self._worker = Worker(thread)
@@ -49,6 +50,10 @@ class DirectController:
         )
         plan = self._answer(observation)
         key = plan_key(observation.node, observation.cycle)
-        if plan is not None and not self._closed and self._take_plan(plan, key):
+        if (
+            plan is not None
+            and not self._closed
+            and self._take_plan(plan, f"{key} from {self._maker}")
+        ):
             self._documents.keep(key, plan)
         self._documents.prune(observation.node)

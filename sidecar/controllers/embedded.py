@@ -16,7 +16,7 @@ class EmbeddedController(DirectController):
     """The solver of the function, in the sidecar's process: no cloud, no account, no boto3."""
 
     def __init__(self, take_plan: TakePlan, metrics: Metrics, documents: KeptFolder) -> None:
-        super().__init__("solver", take_plan, documents)
+        super().__init__("solver", "this sidecar's own solver", take_plan, documents)
         self._metrics = metrics
 
     def _answer(self, observation: Observation) -> bytes:

@@ -67,7 +67,7 @@ class SolverServiceController(DirectController):
         documents: KeptFolder,
         failed: Failed,
     ) -> None:
-        super().__init__("solver-service", take_plan, documents)
+        super().__init__("solver-service", "the service", take_plan, documents)
         self._service = service
         self._metrics = metrics
         self._failed = failed

@@ -88,7 +88,7 @@ class PlanInbox:
         document = self._plans.get(key, MAX_PLAN_BYTES)
         if document is None:
             raise NotificationRefusedError("no_plan", f"there is no document {shown(key)}")
-        if self._take_plan(document, key):
+        if self._take_plan(document, f"{key} from the cloud"):
             self._taken_until = max(self._taken_until, key)
         else:
             self._refused.append(key)

@@ -16,6 +16,7 @@ from sidecar.observer import pending_request
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.state.sidecar_state import SidecarState
+from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from tests.sidecar.played_function import Function, by_queue
@@ -51,7 +52,8 @@ def test_its_plan_is_checked_and_carried_out(
     # It predicts nothing: the figures are the sidecar's own.
     assert plan.predicted_gain_ratio is not None
     assert None not in [server.hit_ratio for server in plan.servers]
-    assert f"plan: cycle {plan.cycle}, apply, by equal with a gap of 100.00 %" in caplog.text
+    by = f"plan: cycle {plan.cycle}, apply, by equal with a gap of 100.00 %, "
+    assert f"{by}{plan_key(plan.node, plan.cycle)} from the cloud, " in caplog.text
 
 
 @given(observation=odd_observations())

@@ -30,7 +30,7 @@ def test_what_is_ok_is_counted_and_the_budget_told_once() -> None:
         "ok pages: answers",
         "ok memory.budget: the sizes sum to 96 MiB of 96 MiB",
         "advice machine: vm.overcommit_memory is 0",
-        "ok links: 2 are on this machine only",
+        "ok links: 2 addresses of the file are on this machine only",
         "ok others: 4 more are ok, --verbose lists them",
     ]
 

@@ -200,7 +200,7 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
     plan = make_plan(observation, now_seconds=1e6)
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        log_decision(plan, None, PlanGain.of(plan, observation))
+        log_decision(plan, None, PlanGain.of(plan, observation), "plans/n/1.json from the cloud")
     claim = re.search(r"([\d.]+)% (more|less) with the cost of moving counted", caplog.text)
     if plan.decision == "keep" or plan.reason.startswith("back:"):
         assert claim is None

@@ -73,7 +73,7 @@ function installedWords(status) {
   const gain = status.installed_gain;
   if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
   const much = `${percent(Math.abs(gain.ratio))} ${gain.ratio >= 0 ? "shorter" : "longer"}`;
-  return `Against the sizes that SPREDS found, the mean access time has been ${much} since ${moment(gain.since_seconds, true)}, by the curves: what moves, restarts and refused writes cost is not in it.`;
+  return `Since ${moment(gain.since_seconds, true)} the mean access time has been ${much}, against the same reads with the sizes that SPREDS found, by the curves: what moves, restarts and refused writes cost is not in it.`;
 }
 
 function measuredWords(status) {
@@ -81,7 +81,7 @@ function measuredWords(status) {
   if (!measured) return null;
   const before = status.installed_gain?.measured_before_seconds;
   const others = (status.unmeasured ?? []).join(", ");
-  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others} (not read in it, or the latency is not known)` : ""}${before ? `; before SPREDS kept sizes it was ${latency(before)}` : ""}.`;
+  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others} (not read in it, or the latency is not known)` : ""}${before ? `; before SPREDS kept sizes it was ${latency(before)}, with the load of that time` : ""}.`;
 }
 
 function memoryMeters(status) {
