@@ -18,6 +18,7 @@ from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import (
     ServerSnapshot,
+    in_need,
     observe,
     pending_request,
     reserved,
@@ -205,7 +206,9 @@ class ObservationCycle:
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
             has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
-            observation = _with_unlimited(self._planning_basis.judged(observation, has), seen)
+            needs = in_need(self.config, seen, self._actuator.budget.bytes)
+            judged = self._planning_basis.judged(observation, has, needs)
+            observation = _with_unlimited(judged, seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
                 state.first_bytes = self._planning_basis.first_bytes

@@ -64,8 +64,7 @@ def beside_needs(
     in the window."""
     in_need = {*_needed_more_bytes(servers, configured_bytes)}
     # Also once it is planned for: with less for all others, what is best for them may be nothing.
-    much = {name: max(half_bytes // 2, size) for name, size in configured_bytes.items()}
-    in_need |= {name for name, size in held_bytes.items() if size > much[name]}
+    in_need |= needing_much(configured_bytes, held_bytes, half_bytes)
     if not in_need and not is_beside_unread:
         return servers
     kept = {
@@ -78,6 +77,18 @@ def beside_needs(
         else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
         for server in servers
     )
+
+
+def needing_much(
+    configured_bytes: Mapping[str, int], held_bytes: Mapping[str, int], half_bytes: int
+) -> set[str]:
+    """Names of those that could not evict more than a quarter of an equal share, and more than
+    people want for them."""
+    return {
+        name
+        for name, size in held_bytes.items()
+        if size > max(half_bytes // 2, configured_bytes[name])
+    }
 
 
 def with_needs_that_fit(

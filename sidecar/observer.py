@@ -14,6 +14,7 @@ from sidecar.observed_minima import (
     beside_needs,
     giving_unused,
     needed_bytes,
+    needing_much,
     with_minima_that_fit,
     with_needs_that_fit,
 )
@@ -134,6 +135,15 @@ def observe(
         planning=config.planning,
     )
     return with_minima_that_fit(observation)
+
+
+def in_need(config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int) -> set[str]:
+    """Names of the servers that hold much that they cannot evict: see ``needing_much``."""
+    return needing_much(
+        {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen},
+        {one.config.name: needed_bytes(one) for one in seen},
+        half_share_bytes(len(config.servers), budget_bytes),
+    )
 
 
 def _giving_unused(

@@ -176,11 +176,16 @@ class PlanningBasis:
             self._scores.first_bytes.pop(name, None)
 
     def judged(
-        self, observation: Observation, has_bytes: Mapping[str, int] | None = None
+        self,
+        observation: Observation,
+        has_bytes: Mapping[str, int] | None = None,
+        in_need: Collection[str] = (),
     ) -> Observation:
         """The observation that was made by ``memory``, with what may be chance in it; or, where
         plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of
-        what is planned."""
+        what is planned. ``in_need``: those that hold what they cannot evict. Beside them the first
+        sizes could not be had, so they keep theirs when the first sizes are judged, or gone back
+        to."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all = not learnt
@@ -203,7 +208,8 @@ class PlanningBasis:
             filled = {name: min(size, has.get(name, size)) for name, size in now.items()}
             self._scores.begin_with(self._planner, filled)
         first = _going_back(observation, self._back_bytes(self._planner, now, learnt))
-        self._scores.kept_bytes = _kept_for_bounds(observation, first)
+        needs = {name: now[name] for name in in_need if name in now}
+        self._scores.kept_bytes = needs | _kept_for_bounds(observation, first)
         if self._scores.goes_back:
             return _going_back(observation, self._back_bytes(self._planner, now, learnt))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS

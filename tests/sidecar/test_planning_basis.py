@@ -346,3 +346,24 @@ def test_what_a_plan_gives_has_to_be_filled_also_beside_one_that_takes_no_part(
         assert not node.forecast._scores.goes_back
     assert in_force is node.forecast._scores._in_force
     assert in_force._filled[0] > filled
+
+
+@pytest.mark.parametrize(("in_need", "goes_back"), [((), True), (("one",), False)])
+def test_beside_a_need_the_first_sizes_are_judged_with_what_it_holds(
+    in_need: tuple[str, ...], goes_back: bool
+) -> None:
+    """A client's buffers at one took what the others had: by their curves, to go back would help,
+    and there would be as little for them."""
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
+    taken = {"one": 60 * MEBIBYTE, "two": 30 * MEBIBYTE, "three": 30 * MEBIBYTE}
+    observation = observed()
+    servers = tuple(
+        dataclasses.replace(server, maxmemory_bytes=taken[server.name])
+        for server in observation.servers
+    )
+    asked = dataclasses.replace(observation, servers=servers)
+    assert not node.forecast.judged(asked, None, in_need).goes_back
+    for _ in range(24):
+        node.step({"two": 600, "three": 600}, depth_mebibytes=38, planned=taken)
+    assert node.forecast.judged(asked, None, in_need).goes_back == goes_back
