@@ -111,7 +111,7 @@ def _taken(
 def _words(bursts: _Bursts) -> str:
     times = "" if bursts.times == 1 else f", {bursts.times} times"
     return (
-        f"something took some {format_size(round(bursts.most_bytes))} for a moment{times} since "
+        f"something took some {format_size(round(bursts.most_bytes))}{times} since "
         f"{time_of_day(bursts.since_seconds)}, as buffers of clients do, or a value that is gone, "
         f"and {bursts.keys:,} keys were evicted for it"
     )

@@ -16,6 +16,7 @@ from typing import Any
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.preflight.finding import Finding
+from sidecar.preflight.solver_function import check_function
 from sidecar.storage.configured_stores import make_bucket
 from sidecar.storage.store import BucketStore, StoreError
 from solver_lambda.documents.keys import (
@@ -104,6 +105,7 @@ def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
         yield (settings := _settings(node, cloud))
         if settings.level == "ok":  # else the cause would be told twice
             yield _observations(node, cloud)
+            yield from check_function(node, cloud)
         yield _plans(node, cloud)
         if cloud.queue_url is not None:
             yield (queue := _queue(cloud, cloud.queue_url))
@@ -194,10 +196,7 @@ def _subscription(cloud: CloudConfig, url: str) -> Finding:
         if _code(error) not in (*_FORBIDDEN, "AuthorizationError"):
             return Finding("problem", key, f"{cloud.topic_arn}: {error}", _remedy(key, error))
         # A node's own rights do not reach so far.
-        what = (
-            "whether the queue is subscribed, and how the function fares, may not be seen from here"
-        )
-        return Finding("ok", key, what)
+        return Finding("ok", key, "whether the queue is subscribed may not be seen from here")
     if any(one["Endpoint"] == queue for one in found):
         return Finding("ok", key, f"{name} is subscribed to {cloud.topic_arn}")
     what = f"{name} is not subscribed to {cloud.topic_arn}: no plan will come by it"

@@ -70,4 +70,5 @@ def aws_errors() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
-    return (BotoCoreError, ClientError, ResponseParserError)
+    # The last is of an answer that is no text.
+    return (BotoCoreError, ClientError, ResponseParserError, UnicodeDecodeError)

@@ -18,6 +18,7 @@ from tests.sidecar.answering import answering
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.played_function import by_queue
 from tests.sidecar.signed_cloud import SignedCloud
+from tests.sidecar.started_function import started_function
 
 URLS = {"a": "redis://127.0.0.1:1"}
 Found = Callable[[str], list[Finding]]
@@ -25,12 +26,13 @@ Found = Callable[[str], list[Finding]]
 
 @pytest.fixture(autouse=True)
 def subscription(cloud: SignedCloud) -> Iterator[str]:
-    """Of the queue, as the stack makes it."""
+    """Of the queue, as the stack makes it; beside a function that observations start."""
     queue = cloud.sqs.get_queue_attributes(QueueUrl=cloud.queue_url, AttributeNames=["QueueArn"])
     made = cloud.sns.subscribe(
         TopicArn=cloud.topic_arn, Protocol="sqs", Endpoint=queue["Attributes"]["QueueArn"]
     )
-    yield made["SubscriptionArn"]
+    with started_function(cloud):
+        yield made["SubscriptionArn"]
     cloud.sns.unsubscribe(SubscriptionArn=made["SubscriptionArn"])
 
 
@@ -58,6 +60,7 @@ def test_a_cloud_that_is_well_is_told_and_no_message_is_touched(
         ("ok", "controller"),
         ("ok", "observations_bucket"),
         ("ok", "observations_bucket"),
+        ("ok", "controller, function"),
         ("ok", "plans_bucket"),
         ("ok", "queue_url"),
         ("ok", "topic_arn"),
@@ -120,9 +123,9 @@ def test_without_credentials_nothing_else_is_asked(
     [
         (("/observations",), ["ok", "problem", "ok", "ok", "ok"]),
         # So S3 answers for a plan that is not there, too, to who may not list.
-        (("/plans",), ["ok"] * 6),
+        (("/plans",), ["ok"] * 7),
         # To list them may be allowed, and to put them not.
-        (("/observations/observations/",), ["ok", "ok", "problem", "ok", "ok", "ok"]),
+        (("/observations/observations/",), ["ok", "ok", "problem", "ok", "ok", "ok", "ok"]),
     ],
 )
 def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
@@ -140,7 +143,7 @@ def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
         assert "AccessDenied" in problem.what
         assert "spreds check --iam" in problem.remedy
     else:
-        assert "whether plans may be read is seen with the first one" in findings[3].what
+        assert "whether plans may be read is seen with the first one" in findings[4].what
 
 
 def test_a_cloud_that_cannot_be_reached_is_told(cloud: SignedCloud, found: Found) -> None:

@@ -14,7 +14,9 @@ from sidecar.base.metrics import Metrics
 from sidecar.delivery import sqs_delivery
 from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.sqs_delivery import SqsDelivery
+from sidecar.storage.aws import aws_errors, client
 from solver_lambda.documents.keys import plan_key
+from tests.sidecar.answering import answering
 from tests.sidecar.plan_messages import NEW, NODE, OLD, Receiving, six_messages
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_node import wait_until
@@ -248,3 +250,11 @@ def test_looks_for_a_late_plan_become_ever_more_seldom() -> None:
     for waited_seconds, pause_seconds in ((29.0, 0.0), (31.0, 31.0), (300.0, 300.0)):
         delivery._expected = (plan_key(NODE, NEW), time.monotonic() - waited_seconds)
         assert delivery._seconds_to_next_look() == pytest.approx(pause_seconds, abs=0.9)
+
+
+def test_an_answer_that_is_no_text_is_told_as_one_that_is_none_of_aws(cloud: SignedCloud) -> None:
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe") as url:
+        endpoint = url.partition("/plans")[0]
+        sqs = client("sqs", "us-east-1", endpoint, 5.0)
+        with pytest.raises(aws_errors()):
+            sqs.receive_message(QueueUrl=f"{endpoint}/1/n1")

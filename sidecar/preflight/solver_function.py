@@ -1,0 +1,168 @@
+"""The function that a node's observations start: whether there is one, may run, and fared well.
+
+A node's own rights do not reach so far, an operator's do: what may not be seen is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sidecar.config.controller_config import CloudConfig
+from sidecar.preflight.finding import Finding
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX
+
+WHERE = "controller, function"
+# For each question.
+LIMIT_SECONDS = 5.0
+_FORBIDDEN = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "403")
+_ABSENT = ("ResourceNotFoundException", "404", "NotFound")
+_LOOKED_BACK = timedelta(hours=1)
+_DEPLOY = "deploy the cell again: 'cdk diff --all' and 'cdk drift' show what was changed by hand"
+_UNSEEN = "may not be seen with these rights: ask again as an operator of the account"
+
+
+def check_function(node: str, cloud: CloudConfig) -> Iterator[Finding]:
+    """What an observation of this node would start, and what came of the last hour's runs.
+
+    Raises:
+        DocumentError: there is no such region.
+    """
+    from sidecar.storage.aws import aws_errors
+
+    try:
+        yield from _functions(node, cloud)
+    except aws_errors() as error:
+        if _code(error) in _FORBIDDEN:
+            yield Finding("ok", WHERE, f"what observations start, and how it fares, {_UNSEEN}")
+        else:
+            yield Finding("advice", WHERE, f"what observations start is not known: {error}")
+
+
+def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
+    bucket = cloud.observations_bucket
+    owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
+    told = _client("s3", cloud).get_bucket_notification_configuration(Bucket=bucket, **owner)
+    if "EventBridgeConfiguration" in told:
+        yield Finding("ok", WHERE, f"{bucket} starts a task by EventBridge, which is not looked at")
+        return
+    functions = _functions_of(node, told, cloud)
+    if not functions:
+        what = f"observations of {node} in {bucket} start no function: no plan will come"
+        yield Finding("problem", WHERE, what, _DEPLOY)
+    for function in functions:
+        yield from _state(function, cloud)
+
+
+def _functions_of(node: str, told: Mapping[str, Any], cloud: CloudConfig) -> list[str]:
+    """Their names: those that S3 starts, and subscribers of the topics that it tells."""
+    found = [
+        one["LambdaFunctionArn"]
+        for one in told.get("LambdaFunctionConfigurations", ())
+        if _is_of(node, one)
+    ]
+    topics = [one["TopicArn"] for one in told.get("TopicConfigurations", ()) if _is_of(node, one)]
+    for topic in topics:
+        page = _client("sns", cloud).list_subscriptions_by_topic(TopicArn=topic)
+        found += [one["Endpoint"] for one in page["Subscriptions"] if one["Protocol"] == "lambda"]
+    return [arn.partition(":function:")[2].partition(":")[0] for arn in found]
+
+
+def _is_of(node: str, notification: Mapping[str, Any]) -> bool:
+    """Whether a document below the node's observations is told."""
+    rules = notification.get("Filter", {}).get("Key", {}).get("FilterRules", ())
+    prefixes = [rule["Value"] for rule in rules if rule["Name"].lower() == "prefix"]
+    return all(f"{OBSERVATIONS_PREFIX}/{node}/".startswith(prefix) for prefix in prefixes)
+
+
+def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
+    """Whether it may run, and how its runs ended."""
+    from sidecar.storage.aws import aws_errors
+
+    functions = _client("lambda", cloud)
+    try:
+        state = functions.get_function_configuration(FunctionName=name)
+    except aws_errors() as error:
+        if _code(error) not in _ABSENT:
+            raise
+        yield Finding("problem", WHERE, f"{name} does not exist, so no plan will come", _DEPLOY)
+        return
+    if state.get("State", "Active") not in ("Active", "Inactive"):  # the latter sleeps
+        why = state.get("StateReason", "AWS says no reason")
+        yield Finding("problem", WHERE, f"{name} is in state {state['State']}: {why}", _DEPLOY)
+        return
+    concurrency = functions.get_function_concurrency(FunctionName=name)
+    if concurrency.get("ReservedConcurrentExecutions") == 0:
+        what = f"{name} may not run: its reserved concurrency is 0"
+        yield Finding("problem", WHERE, what, "somebody stopped it: give it its concurrency back")
+        return
+    yield _runs(name, cloud)
+    yield from _refused(name, functions, cloud)
+
+
+def _runs(name: str, cloud: CloudConfig) -> Finding:
+    """By its metrics of the last hour."""
+    runs, errors, throttles = (
+        _sum(name, metric, cloud) for metric in ("Invocations", "Errors", "Throttles")
+    )
+    if errors or throttles:
+        what = (
+            f"{name}: of {runs:.0f} runs in the last hour {errors:.0f} failed, and {throttles:.0f} "
+            "were refused for want of concurrency"
+        )
+        log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
+        return Finding("problem", WHERE, what, log)
+    return Finding("ok", WHERE, f"{name} may run; {runs:.0f} runs in the last hour, none failed")
+
+
+def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]:
+    """Observations that it refused, or could not answer, wait in a queue."""
+    from sidecar.storage.aws import aws_errors
+
+    try:
+        told = functions.get_function_event_invoke_config(FunctionName=name)
+    except aws_errors() as error:
+        if _code(error) not in _ABSENT:
+            raise
+        return
+    arn = told.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination", "")
+    if ":sqs:" not in arn:
+        return
+    sqs, queue = _client("sqs", cloud), arn.rpartition(":")[2]
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+    names = ["ApproximateNumberOfMessages"]
+    count = int(
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"][names[0]]
+    )
+    if count:
+        what = f"{count} observations of this installation were refused, and wait in {queue}"
+        yield Finding("problem", WHERE, what, "read why in one of them, then purge the queue")
+    else:
+        yield Finding("ok", WHERE, f"no observation was refused: {queue} is empty")
+
+
+def _sum(name: str, metric: str, cloud: CloudConfig) -> float:
+    now = datetime.now(UTC)
+    told = _client("cloudwatch", cloud).get_metric_statistics(
+        Namespace="AWS/Lambda",
+        MetricName=metric,
+        Dimensions=[{"Name": "FunctionName", "Value": name}],
+        StartTime=now - _LOOKED_BACK,
+        EndTime=now,
+        Period=int(_LOOKED_BACK.total_seconds()),
+        Statistics=["Sum"],
+    )
+    return float(sum(point["Sum"] for point in told["Datapoints"]))
+
+
+def _client(service: str, cloud: CloudConfig) -> Any:
+    from sidecar.storage.aws import client
+
+    return client(service, cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
+
+
+def _code(error: Exception) -> str:
+    from sidecar.storage.store_s3 import error_code
+
+    return error_code(error)

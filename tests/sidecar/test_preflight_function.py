@@ -1,0 +1,99 @@
+"""``spreds check --connect`` looks at the function that observations start, as far as it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sidecar.config.node import load_config
+from sidecar.preflight.finding import Finding
+from sidecar.preflight.solver_function import check_function
+from tests.sidecar.fixtures import WriteNode
+from tests.sidecar.played_function import by_queue
+from tests.sidecar.signed_cloud import SignedCloud
+from tests.sidecar.started_function import StartedFunction, started_function
+
+Found = Callable[[], list[Finding]]
+
+
+@pytest.fixture
+def found(cloud: SignedCloud, write_node: WriteNode) -> Found:
+    config = load_config(write_node({"a": "redis://127.0.0.1:1"}, more=by_queue(cloud)))
+    chosen = config.controller.cloud
+    assert chosen is not None
+    return lambda: list(check_function(config.node, chosen))
+
+
+@pytest.fixture
+def function(cloud: SignedCloud) -> Iterator[StartedFunction]:
+    with started_function(cloud) as started:
+        yield started
+
+
+def test_a_function_that_runs_is_told_with_its_runs(
+    cloud: SignedCloud, found: Found, function: StartedFunction
+) -> None:
+    (ok,) = found()
+    assert (ok.level, ok.where) == ("ok", "controller, function")
+    assert ok.what == f"{function.name} may run; 0 runs in the last hour, none failed"
+    function.started_by_topic(cloud.sns.create_topic(Name="observed")["TopicArn"], "observations/")
+    assert found() == [ok]
+
+
+def test_observations_that_start_nothing_are_a_problem(
+    found: Found, function: StartedFunction
+) -> None:
+    for told in (function.notify, lambda: function.started_by("observations/another")):
+        told()
+        (problem,) = found()
+        assert problem.level == "problem"
+        assert "observations of n1 in observations start no function" in problem.what
+        assert "deploy the cell again" in problem.remedy
+    function.notify(EventBridgeConfiguration={})
+    (ok,) = found()
+    assert (ok.level, "EventBridge" in ok.what) == ("ok", True)
+
+
+def test_a_function_that_is_gone_stopped_or_failing_is_a_problem(
+    found: Found, function: StartedFunction
+) -> None:
+    name = function.name
+    function.client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    (problem,) = found()
+    assert f"{name} may not run: its reserved concurrency is 0" in problem.what
+    function.client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=2)
+    for metric, value in (("Invocations", 5), ("Errors", 3), ("Throttles", 1)):
+        function.count(metric, value)
+    (problem,) = found()
+    assert problem.what == (
+        f"{name}: of 5 runs in the last hour 3 failed, and 1 were refused for want of concurrency"
+    )
+    assert f"aws logs tail /aws/lambda/{name}" in problem.remedy
+    function.started_by("observations/", function.arn.replace(name, "gone"))
+    (problem,) = found()
+    assert problem.what == "gone does not exist, so no plan will come"
+
+
+def test_observations_that_were_refused_are_counted(
+    cloud: SignedCloud, found: Found, function: StartedFunction
+) -> None:
+    url = cloud.sqs.create_queue(QueueName="refused")["QueueUrl"]
+    told = cloud.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    function.client.update_function_event_invoke_config(
+        FunctionName=function.name,
+        DestinationConfig={"OnFailure": {"Destination": told["Attributes"]["QueueArn"]}},
+    )
+    assert [one.level for one in found()] == ["ok", "ok"]
+    cloud.sqs.send_message(QueueUrl=url, MessageBody="an observation")
+    (problem,) = [one for one in found() if one.level != "ok"]
+    assert "1 observations of this installation were refused, and wait in refused" in problem.what
+
+
+def test_what_may_not_be_seen_is_named(
+    cloud: SignedCloud, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloud, "forbidden", ("/observations",))
+    (ok,) = found()
+    assert ok.level == "ok"
+    assert "what observations start, and how it fares, may not be seen with these righ" in ok.what
