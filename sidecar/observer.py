@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,15 +25,13 @@ from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import PendingRequest
+from sidecar.team_wishes import believed_latency, beside_wishes, effective
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
-from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.planning.size_ranges import attainable_minima
 
 # A sampler sends something each second, also where nothing is read.
 SILENT_SECONDS = 5.0
-# So many times what is known of a backend's latency its team may state.
-BELIEVED_RATIO = 10
 # So many of the misses may be written by chance without a word of it.
 _FEW_BY_CHANCE = 0.05
 
@@ -134,6 +131,8 @@ def observe(
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
+    wishing = {one.config.name: one.config for one in seen if one.settings is not None}
+    observation = beside_wishes(observation, wishing, config.limits.maximum_slowdown_ratio)
     return with_minima_that_fit(observation)
 
 
@@ -199,30 +198,6 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
         sampled_objects=estimate.sampled_objects,
         mean_object_bytes=estimate.mean_object_bytes,
     )
-
-
-def believed_latency(
-    stated_seconds: float, config: ServerConfig, measured_seconds: float | None
-) -> float:
-    """What counts of the latency that a team states: it takes memory from the others, so no more
-    than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more. Nor
-    less than such a part of what the operator says, or else of what is measured: whoever may write
-    another team's document would take that team's memory."""
-    said_seconds, measured_seconds = config.backend_latency_seconds, measured_seconds or 0.0
-    least_seconds = (measured_seconds if said_seconds is None else said_seconds) / BELIEVED_RATIO
-    most_seconds = BELIEVED_RATIO * max(said_seconds or 0.0, measured_seconds) or stated_seconds
-    return max(least_seconds, min(stated_seconds, most_seconds))
-
-
-def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:
-    """The operator's values with the team's in their place; of two minima the greater."""
-    if settings is None:
-        return server
-    values: dict[str, Any] = {k: v for k, v in settings.values.items() if k not in BOUNDS}
-    if settings.minimum_bytes is not None:
-        values["minimum_bytes"] = max(settings.minimum_bytes, server.minimum_bytes)
-    bounds = {k: v for k, v in settings.values.items() if k in BOUNDS}
-    return replace(server, bounds={**server.bounds, **bounds}, **values)
 
 
 def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot, most_bytes: int) -> int:

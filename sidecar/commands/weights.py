@@ -14,7 +14,8 @@ from typing import Any
 from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
-from sidecar.config.node import ServerConfig, SettingsLimits, load_config
+from sidecar.config.node import ServerConfig, load_config
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_report import report_sentences
@@ -163,7 +164,7 @@ def _dry_run(place: _Place, options: argparse.Namespace, values: Mapping[str, An
     from sidecar.commands.weights_dry_run import last_observation, print_dry_run, wished
 
     observation = last_observation(place.store, place.node, options.server, place.state_file)
-    asked = wished(observation, options.server, values, place.server)
+    asked = wished(observation, options.server, values, place.server, place.limits)
     print_dry_run(observation, asked, as_json=options.json)
 
 

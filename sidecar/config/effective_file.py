@@ -11,9 +11,10 @@ from typing import Any
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.memory import Amount, MemoryConfig
-from sidecar.config.node import ServerConfig, SettingsLimits, SidecarConfig
+from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.config.sampling import SamplingConfig
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
@@ -215,6 +216,7 @@ def _limits(limits: SettingsLimits) -> Options:
         "maximum_weight": limits.maximum_weight,
         "maximum_backend_latency": duration_text(limits.maximum_backend_latency_seconds),
         "maximum_minimum": size_text(limits.maximum_minimum_bytes),
+        "maximum_slowdown_ratio": limits.maximum_slowdown_ratio,
     }
 
 

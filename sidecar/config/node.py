@@ -25,6 +25,7 @@ from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
 from sidecar.config.sampling import SamplingConfig, read_sampling
+from sidecar.config.settings_limits import SettingsLimits, read_limits
 from sidecar.config.tls import TlsConfig, read_tls
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN
 from solver_lambda.documents.planning_settings import PlanningSettings
@@ -79,16 +80,6 @@ class CycleConfig:
 
     samples: int = 500_000
     maximum_age_seconds: float = 3600.0
-
-
-@dataclass(frozen=True)
-class SettingsLimits:
-    """How far a team's settings may go (the operator's own values are not limited by these)."""
-
-    maximum_minimum_bytes: int
-    minimum_weight: float = 0.1
-    maximum_weight: float = 10.0
-    maximum_backend_latency_seconds: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -204,7 +195,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         controller=read_controller(fields.table("controller", {}), folder),
         planning=planning.settings,
         forecasts=planning.forecasts,
-        limits=_read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
+        limits=read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
         servers=servers,
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),
@@ -224,22 +215,6 @@ def _read_cycle(fields: Fields) -> CycleConfig:
     )
     fields.done()
     return cycle
-
-
-def _read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
-    low = fields.number("minimum_weight", SettingsLimits.minimum_weight, low=0)
-    limits = SettingsLimits(
-        minimum_weight=low,
-        maximum_weight=fields.number("maximum_weight", SettingsLimits.maximum_weight, low=low),
-        maximum_backend_latency_seconds=duration(
-            fields,
-            "maximum_backend_latency",
-            default=SettingsLimits.maximum_backend_latency_seconds,
-        ),
-        maximum_minimum_bytes=size(fields, "maximum_minimum", default=equal_share_bytes),
-    )
-    fields.done()
-    return limits
 
 
 def _read_server(fields: Fields, folder: Path) -> ServerConfig:

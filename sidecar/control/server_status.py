@@ -13,13 +13,13 @@ from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
 from sidecar.control.size_reason import of_which_change
 from sidecar.observation_cycle import ObservationCycle
-from sidecar.observer import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
+from sidecar.team_wishes import effective
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sidecar.config.node import SettingsLimits
+from sidecar.config.settings_limits import SettingsLimits
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.reader import shown
 from solver_lambda.documents.server_settings import SERVER_SETTINGS

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.config.node import SettingsLimits
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.delivery.notification import NotificationRefusedError, _read
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import (
