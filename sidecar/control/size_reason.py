@@ -7,7 +7,7 @@ import re
 from solver_lambda.documents.units import format_size, parse_size
 from solver_lambda.documents.words import reason_words
 
-_HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b")
+_HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b(?! than )")
 
 
 def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
@@ -25,4 +25,4 @@ def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
     planned_bytes = parse_size(amount[1].replace(",", ""))
     was_bytes = to_bytes - planned_bytes if amount[2] == "more" else to_bytes + planned_bytes
     was = format_size(max(0, was_bytes))
-    return f"counted from {was}: {words}"
+    return f"{amount[0]} than the {was} planned before{words[amount.end() :]}"

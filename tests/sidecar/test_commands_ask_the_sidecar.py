@@ -705,8 +705,8 @@ def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> N
     for change in (-step - 1024, step, -8 * step):
         said = of_which_change(f"shrinks: {words}", have, have + change)
         was = format_size(have + change + step)
-        assert said.startswith(f"counted from {was}: ")
-        assert said.endswith(f": {words}")
+        assert said == words.replace("less", f"less than the {was} planned before")
+        assert of_which_change(said, have, have + change) == said
     assert of_which_change(words, 0, have) == words
     assert of_which_change("given back", have, have - step) == "given back"
 
