@@ -24,6 +24,7 @@ from sidecar.observer import (
     reserved,
     resumed,
     wanted_bounds,
+    with_unlimited,
 )
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
@@ -205,10 +206,7 @@ class ObservationCycle:
             self._planning_basis.forget_first(self._store.now.replicas)
             basis = self._planning_basis.basis
             self.was_early = self._planning_basis.is_early and not self._is_only_recommended
-            has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
-            needs = in_need(self.config, seen, self._actuator.budget.bytes)
-            judged = self._planning_basis.judged(observation, has, needs)
-            observation = _with_unlimited(judged, seen)
+            observation = with_unlimited(self._judged(observation, seen), seen)
             with self._store.update() as state:
                 state.ask(pending_request(observation))
                 state.first_bytes = self._planning_basis.first_bytes
@@ -220,6 +218,11 @@ class ObservationCycle:
         self.observed(observation)
         self._tell(observation, len(seen), basis)
         controller.ask(observation)
+
+    def _judged(self, observation: Observation, seen: list[ServerSnapshot]) -> Observation:
+        has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
+        needs = in_need(self.config, seen, self._actuator.budget.bytes)
+        return self._planning_basis.judged(observation, has, needs)
 
     def _tell(self, observation: Observation, seen: int, basis: str) -> None:
         self._metrics.observations.inc()
@@ -286,15 +289,3 @@ class ObservationCycle:
                 )
             )
         return seen
-
-
-def _with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> Observation:
-    """The planner is told which servers have no limit: each is to get one."""
-    unlimited = {item.config.name for item in seen if item.has_no_limit}
-    servers = tuple(
-        replace(server, maxmemory_bytes=0)
-        if server.name in unlimited and server.keep_reason is None
-        else server
-        for server in observation.servers
-    )
-    return replace(observation, servers=servers)

@@ -136,6 +136,18 @@ def observe(
     return with_minima_that_fit(observation)
 
 
+def with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> Observation:
+    """The planner is told which servers have no limit: each is to get one."""
+    unlimited = {item.config.name for item in seen if item.has_no_limit}
+    servers = tuple(
+        replace(server, maxmemory_bytes=0)
+        if server.name in unlimited and server.keep_reason is None
+        else server
+        for server in observation.servers
+    )
+    return replace(observation, servers=servers)
+
+
 def in_need(config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int) -> set[str]:
     """Names of the servers that hold much that they cannot evict: see ``needing_much``."""
     return needing_much(

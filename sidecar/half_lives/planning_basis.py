@@ -5,7 +5,7 @@ How much of a plan's gain may be chance: plans made by some objects, judged by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
 from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
+from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
 
 # Sizes are planned already where a sidecar starts amid plans: nothing presses, and curves of a
@@ -181,17 +182,16 @@ class PlanningBasis:
         has_bytes: Mapping[str, int] | None = None,
         in_need: Collection[str] = (),
     ) -> Observation:
-        """The observation that was made by ``memory``, with what may be chance in it; or, where
-        plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of
-        what is planned. ``in_need``: those that hold what they cannot evict. Beside them the first
-        sizes could not be had, so they keep theirs when the first sizes are judged, or gone back
-        to."""
+        """The observation made by ``memory``, with what may be chance in it; or, where plans did
+        harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what is
+        planned. Who is ``in_need`` of what it cannot evict keeps its size also then."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
-        self._scores.knows_all = not learnt
+        self._scores.knows_all, read = not learnt, shares(observation.servers)
         self._scores.knows_enough = not any(
             one.name in learnt and (one.keep_reason or one.curve_error_ratio >= _UNKNOWN_ERROR)
-            for one in read_enough(observation.servers)
+            for one in observation.servers
+            if read[one.name] > _LEAST_SHARE
         )
         free = [server for server in observation.servers if server.keep_reason is None]
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
@@ -208,8 +208,8 @@ class PlanningBasis:
             filled = {name: min(size, has.get(name, size)) for name, size in now.items()}
             self._scores.begin_with(self._planner, filled)
         first = _going_back(observation, self._back_bytes(self._planner, now, learnt))
-        needs = {name: now[name] for name in in_need if name in now}
-        self._scores.kept_bytes = needs | _kept_for_bounds(observation, first)
+        kept = _kept_for_bounds(observation, first)
+        self._scores.kept_bytes = kept | {n: size for n, size in now.items() if n in in_need}
         if self._scores.goes_back:
             return _going_back(observation, self._back_bytes(self._planner, now, learnt))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
@@ -259,12 +259,6 @@ class PlanningBasis:
 
     def _counts(self) -> dict[str, ReadCounts]:
         return {name: monitor.counts for name, monitor in self._monitors.items()}
-
-
-def read_enough(servers: Sequence[ServerObservation]) -> list[ServerObservation]:
-    """Those whose reads count in the mean, by weight."""
-    reads = {one.name: one.weight * one.request_rate_per_second for one in servers}
-    return [one for one in servers if reads[one.name] > _LEAST_SHARE * sum(reads.values())]
 
 
 def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:

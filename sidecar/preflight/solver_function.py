@@ -19,6 +19,8 @@ LIMIT_SECONDS = 5.0
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "403")
 _ABSENT = ("ResourceNotFoundException", "404", "NotFound")
 _LOOKED_BACK = timedelta(hours=1)
+# Times are told in whole seconds.
+_UNDER_WAY = timedelta(seconds=60)
 _DEPLOY = "deploy the cell again: 'cdk diff --all' and 'cdk drift' show what was changed by hand"
 _UNSEEN = "may not be seen with these rights: ask again as an operator of the account"
 
@@ -149,7 +151,7 @@ def _sum(name: str, metric: str, cloud: CloudConfig) -> float:
         MetricName=metric,
         Dimensions=[{"Name": "FunctionName", "Value": name}],
         StartTime=now - _LOOKED_BACK,
-        EndTime=now,
+        EndTime=now + _UNDER_WAY,
         Period=int(_LOOKED_BACK.total_seconds()),
         Statistics=["Sum"],
     )

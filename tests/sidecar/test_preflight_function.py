@@ -9,6 +9,7 @@ import pytest
 from sidecar.config.node import load_config
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.solver_function import check_function
+from tests.sidecar.answering import answering
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.played_function import by_queue
 from tests.sidecar.signed_cloud import SignedCloud
@@ -50,9 +51,19 @@ def test_observations_that_start_nothing_are_a_problem(
         assert problem.level == "problem"
         assert "observations of n1 in observations start no function" in problem.what
         assert "deploy the cell again" in problem.remedy
-    function.notify(EventBridgeConfiguration={})
-    (ok,) = found()
-    assert (ok.level, "EventBridge" in ok.what) == ("ok", True)
+
+
+def test_a_task_is_started_by_another_service_and_named(
+    cloud: SignedCloud, write_node: WriteNode
+) -> None:
+    body = b"<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>"
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with answering(head + body) as url:
+        more = by_queue(cloud).replace(cloud.endpoint_url, url.partition("/plans")[0])
+        config = load_config(write_node({"a": "redis://127.0.0.1:1"}, more=more))
+        assert config.controller.cloud is not None
+        (ok,) = check_function(config.node, config.controller.cloud)
+    assert (ok.level, "starts a task by EventBridge" in ok.what) == ("ok", True)
 
 
 def test_a_function_that_is_gone_stopped_or_failing_is_a_problem(
