@@ -102,11 +102,10 @@ def observe(
     free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
     ``is_beside_unread``: one that does not answer holds what others cannot be given.
     """
-    budget_bytes = config.memory.budget_bytes if budget_bytes is None else budget_bytes
-    most_bytes = most_needed_bytes(
-        len(config.servers), budget_bytes, max(budget_bytes, config.memory.budget_bytes)
-    )
-    half_bytes = half_share_bytes(len(config.servers), budget_bytes)
+    count, configured_bytes = len(config.servers), config.memory.budget_bytes
+    budget_bytes = configured_bytes if budget_bytes is None else budget_bytes
+    most_bytes = most_needed_bytes(count, budget_bytes, max(budget_bytes, configured_bytes))
+    half_bytes = half_share_bytes(count, budget_bytes)
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     servers = beside_needs(
         tuple(_giving_unused(item, most_bytes, config) for item in seen),
