@@ -18,7 +18,7 @@ from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import (
     ServerSnapshot,
-    in_need,
+    much_needed,
     observe,
     pending_request,
     reserved,
@@ -221,7 +221,7 @@ class ObservationCycle:
 
     def _judged(self, observation: Observation, seen: list[ServerSnapshot]) -> Observation:
         has = {name: one.size_bytes for name, one in self._actuator.readings.items()}
-        needs = in_need(self.config, seen, self._actuator.budget.bytes)
+        needs = much_needed(self.config, seen, self._actuator.budget.bytes)
         return self._planning_basis.judged(observation, has, needs)
 
     def _tell(self, observation: Observation, seen: int, basis: str) -> None:

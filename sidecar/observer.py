@@ -147,13 +147,14 @@ def with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> 
     return replace(observation, servers=servers)
 
 
-def in_need(config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int) -> set[str]:
-    """Names of the servers that hold much that they cannot evict: see ``needing_much``."""
-    return needing_much(
-        {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen},
-        {one.config.name: needed_bytes(one) for one in seen},
-        half_share_bytes(len(config.servers), budget_bytes),
-    )
+def much_needed(
+    config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int
+) -> dict[str, int]:
+    """What servers hold that they cannot evict, of those that hold much: see ``needing_much``."""
+    held = {one.config.name: needed_bytes(one) for one in seen}
+    wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
+    names = needing_much(wanted, held, half_share_bytes(len(config.servers), budget_bytes))
+    return {name: held[name] for name in names}
 
 
 def _giving_unused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 
 # So many times what is known of a backend's latency its team may state.
 BELIEVED_RATIO = 10
-# A server counts as wished for from so many times what its operator says, or what is measured.
+# Others are protected from a wish for so many times what an operator says, or what is measured.
 _WISHED_RATIO = 2.0
 # Minima are whole parts of an equal share: with others in each cycle, no plan could be judged.
 _PARTS = 16
@@ -49,37 +50,35 @@ def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConf
 def beside_wishes(
     observation: Observation, wishing: Mapping[str, ServerConfig], slowdown_ratio: float
 ) -> Observation:
-    """Where a miss counts for much more than its operator says, as a team wishes, each other server
-    keeps what it has, up to the size at which a read takes ``slowdown_ratio`` longer than with the
-    size that SPREDS found, or an equal share if that is less. So nobody starves another by a weight
-    or a latency. ``wishing``: servers whose teams have settings, as their operator has them."""
-    wished_for = {
-        server.name
+    """Where a miss counts for much more than its operator says, as a team wishes, each server keeps
+    what it has, up to the size at which a read takes ``slowdown_ratio`` longer than with the size
+    that SPREDS found, or an equal share if that is less. So nobody starves another by a weight or a
+    latency. Who counts for less, as his team wishes, gives all the same. ``wishing``: servers whose
+    teams have settings, as their operator has them."""
+    times = {
+        server.name: _times_wished(server, wishing[server.name]) if server.name in wishing else 1.0
         for server in observation.servers
-        if server.name in wishing and _is_wished_for(server, wishing[server.name])
     }
-    if not wished_for:
+    if max(times.values()) < _WISHED_RATIO:
         return observation
     share_bytes = observation.budget_bytes // len(observation.servers)
-    servers = tuple(
-        server
-        if server.name in wished_for or server.keep_reason is not None
-        else replace(
-            server,
-            minimum_bytes=max(
-                server.minimum_bytes, _kept_bytes(server, share_bytes, slowdown_ratio)
-            ),
-        )
-        for server in observation.servers
-    )
-    return replace(observation, servers=servers)
+    servers = []
+    for server in observation.servers:
+        if server.keep_reason is None and times[server.name] >= 1:
+            kept_bytes = _kept_bytes(server, share_bytes, slowdown_ratio)
+            server = replace(server, minimum_bytes=max(server.minimum_bytes, kept_bytes))
+        servers.append(server)
+    return replace(observation, servers=tuple(servers))
 
 
-def _is_wished_for(server: ServerObservation, operators: ServerConfig) -> bool:
-    """By a latency that nobody else knows nothing can be said."""
+def _times_wished(server: ServerObservation, operators: ServerConfig) -> float:
+    """So many times what its operator says, or what is measured, a miss of it counts. By a latency
+    that nobody else knows nothing can be said."""
     known = operators.backend_latency_seconds or server.measured_backend_latency_seconds
     latency = server.backend_latency_seconds / known if known else 1.0
-    return server.weight * latency >= _WISHED_RATIO * operators.weight
+    if not operators.weight:
+        return math.inf if server.weight else latency
+    return server.weight / operators.weight * latency
 
 
 def _kept_bytes(server: ServerObservation, share_bytes: int, slowdown_ratio: float) -> int:

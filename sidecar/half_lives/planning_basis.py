@@ -18,9 +18,9 @@ from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
 from sidecar.curves.warm_up import WarmUp
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
+from sidecar.half_lives.way_back import going_back, kept_for_bounds, kept_for_needs
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
-from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
@@ -180,11 +180,11 @@ class PlanningBasis:
         self,
         observation: Observation,
         has_bytes: Mapping[str, int] | None = None,
-        in_need: Collection[str] = (),
+        needed_bytes: Mapping[str, int] | None = None,
     ) -> Observation:
         """The observation made by ``memory``, with what may be chance in it; or, where plans did
         harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what is
-        planned. Who is ``in_need`` of what it cannot evict keeps its size also then."""
+        planned. What servers cannot evict (``needed_bytes``) they have beside their first sizes."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all, read = not learnt, shares(observation.servers)
@@ -207,11 +207,11 @@ class PlanningBasis:
             has = has_bytes or {}
             filled = {name: min(size, has.get(name, size)) for name, size in now.items()}
             self._scores.begin_with(self._planner, filled)
-        first = _going_back(observation, self._back_bytes(self._planner, now, learnt))
-        kept = _kept_for_bounds(observation, first)
-        self._scores.kept_bytes = kept | {n: size for n, size in now.items() if n in in_need}
+        first = going_back(observation, self._back_bytes(self._planner, now, learnt))
+        needs = kept_for_needs(now, self.first_bytes, needed_bytes or {})
+        self._scores.kept_bytes = needs | kept_for_bounds(observation, first)
         if self._scores.goes_back:
-            return _going_back(observation, self._back_bytes(self._planner, now, learnt))
+            return going_back(observation, self._back_bytes(self._planner, now, learnt))
         errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
         chance = chance_ratio(
             self._planner, self._counts(), memory, observation.in_force_bytes, errors
@@ -259,32 +259,6 @@ class PlanningBasis:
 
     def _counts(self) -> dict[str, ReadCounts]:
         return {name: monitor.counts for name, monitor in self._monitors.items()}
-
-
-def _going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
-    """To these sizes, where a team's bounds leave the choice."""
-    servers = []
-    for server in observation.servers:
-        if (size := sizes_bytes.get(server.name)) is not None:
-            if server.maximum_bytes is not None:
-                size = min(size, server.maximum_bytes)
-            size = max(size, server.minimum_bytes)
-            server = replace(server, minimum_bytes=size, maximum_bytes=size)
-        servers.append(server)
-    return replace(observation, servers=tuple(servers), goes_back=True)
-
-
-def _kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
-    """The sizes of servers that ``back``, by its least sizes, takes farther from a bound that a
-    team set: that may be worth more to it than all that is lost by it."""
-    return {
-        server.name: server.maxmemory_bytes
-        for server, then in zip(now.servers, back.servers, strict=True)
-        if server.keep_reason is None
-        for bound in bounds_of(server)
-        if not bound.is_met(then.minimum_bytes)
-        and bound.amount(then.minimum_bytes) > bound.amount(server.maxmemory_bytes)
-    }
 
 
 def _planned(

@@ -348,22 +348,42 @@ def test_what_a_plan_gives_has_to_be_filled_also_beside_one_that_takes_no_part(
     assert in_force._filled[0] > filled
 
 
-@pytest.mark.parametrize(("in_need", "goes_back"), [((), True), (("one",), False)])
+def _taken(**sizes_mebibytes: int) -> tuple[dict[str, int], Observation]:
+    """Sizes, and an observation with them."""
+    taken = {name: size * MEBIBYTE for name, size in sizes_mebibytes.items()}
+    servers = tuple(
+        dataclasses.replace(server, maxmemory_bytes=taken[server.name])
+        for server in observed().servers
+    )
+    return taken, dataclasses.replace(observed(), servers=servers)
+
+
+@pytest.mark.parametrize(("needed", "goes_back"), [({}, True), ({"one": 20 * MEBIBYTE}, False)])
 def test_beside_a_need_the_first_sizes_are_judged_with_what_it_holds(
-    in_need: tuple[str, ...], goes_back: bool
+    needed: dict[str, int], goes_back: bool
 ) -> None:
     """A client's buffers at one took what the others had: by their curves, to go back would help,
     and there would be as little for them."""
     node = Node()
     node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
-    taken = {"one": 60 * MEBIBYTE, "two": 30 * MEBIBYTE, "three": 30 * MEBIBYTE}
-    observation = observed()
-    servers = tuple(
-        dataclasses.replace(server, maxmemory_bytes=taken[server.name])
-        for server in observation.servers
-    )
-    asked = dataclasses.replace(observation, servers=servers)
-    assert not node.forecast.judged(asked, None, in_need).goes_back
+    taken, asked = _taken(one=60, two=30, three=30)
+    assert not node.forecast.judged(asked, None, needed).goes_back
     for _ in range(24):
         node.step({"two": 600, "three": 600}, depth_mebibytes=38, planned=taken)
-    assert node.forecast.judged(asked, None, in_need).goes_back == goes_back
+    assert node.forecast.judged(asked, None, needed).goes_back == goes_back
+
+
+def test_who_goes_back_beside_a_need_keeps_that_and_no_more() -> None:
+    """Some buffers at a server that plans gave much must not keep all of it from the others."""
+    node = Node()
+    node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
+    taken, asked = _taken(one=80, two=20, three=20)
+    needed = {"one": 8 * MEBIBYTE}
+    node.forecast.judged(asked, None, needed)
+    for _ in range(24):
+        node.step({"two": 600, "three": 600}, depth_mebibytes=38, planned=taken)
+    judged = node.forecast.judged(asked, None, needed)
+    assert judged.goes_back
+    sizes = {server.name: server.maximum_bytes for server in judged.servers}
+    assert sizes["one"] == pytest.approx(48 * MEBIBYTE, rel=0.02)
+    assert sizes["two"] == sizes["three"] == pytest.approx(36 * MEBIBYTE, rel=0.02)

@@ -69,6 +69,17 @@ def test_a_team_that_says_all_it_may_starves_nobody() -> None:
     assert protected["greedy"] < 1
 
 
+def test_who_wishes_a_little_for_others_too_does_not_unlock_them() -> None:
+    """Who may write one team's document in a folder may write all of them."""
+    greedy, near = _server("greedy", 12, weight=10.0), _server("near", 8, weight=2.0)
+    wishing = {name: ServerConfig(name, "") for name in ("greedy", "near")}
+    asked = beside_wishes(_observed([greedy, near, _server("far", 8)]), wishing, SLOWDOWN)
+    assert asked.servers[1].minimum_bytes == asked.servers[2].minimum_bytes > 8 * MIB
+    # Who says that he counts for less gives.
+    less = _observed([greedy, replace(near, weight=0.5), _server("far", 8)])
+    assert beside_wishes(less, wishing, SLOWDOWN).servers[1].minimum_bytes == 2 * MIB
+
+
 def test_a_wish_that_counts_for_less_than_twice_as_much_protects_nobody() -> None:
     servers = [_server(name, 8) for name in NAMES]
     for values, wishing in (
@@ -83,8 +94,7 @@ def test_a_wish_that_counts_for_less_than_twice_as_much_protects_nobody() -> Non
     asked = _observed([_server("greedy", 8, **measured), *servers[1:]])
     wishing = {"greedy": ServerConfig("greedy", "")}
     greedy, *others = beside_wishes(asked, wishing, SLOWDOWN).servers
-    assert greedy.minimum_bytes == 2 * MIB
-    assert all(one.minimum_bytes > 2 * MIB for one in others)
+    assert all(one.minimum_bytes > 2 * MIB for one in (greedy, *others))
 
 
 @settings(max_examples=200)
