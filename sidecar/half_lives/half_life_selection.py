@@ -263,9 +263,8 @@ class HalfLifeSelection:
             self._look_for_early()
 
     def _look_for_early(self) -> None:
-        """Not for evidence that is scarce, unless it is against having made plans at all."""
+        """Not for evidence that is scarce."""
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
-        sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
         may = self.may_go_back and self.knows_all and self._judged_steps >= STEPS_A_CYCLE
         sure[_FIRST] *= may

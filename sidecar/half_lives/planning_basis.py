@@ -136,6 +136,8 @@ class PlanningBasis:
         early = ", early" if self.is_early else ""
         if self._scores.goes_back:
             lost = f"which would have cost {self._scores.lost_ratio:.1%} less lately"
+            if early:
+                lost = "which would serve the latest reads better"
             return f"going back to the sizes from before there were plans, {lost}{early}"
         cycle_seconds = self._step_seconds * STEPS_A_CYCLE
         rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)

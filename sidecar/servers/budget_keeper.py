@@ -14,6 +14,7 @@ from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.promotions import LastingKeys, follow_roles
 from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
+from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
@@ -75,13 +76,14 @@ class BudgetKeeper:
         self._tell = tell
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
-        self._lasting_keys = LastingKeys()
+        self._lasting_keys, self._squeezed = LastingKeys(), Squeezed()
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         while self._actuator.fitted:
             self._tell(*self._actuator.fitted.popleft(), BUDGET_FELL)
         self._lasting_keys.look(self._actuator.readings)
+        self._squeezed.look(self._actuator.readings)
         if self._actuator.looks_on or not self._actuator.settled:
             return
         follow_roles(self._store, self._actuator.readings)
@@ -252,7 +254,7 @@ class BudgetKeeper:
         least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
         cut = with_minima_that_fit(servers, self._actuator.budget.bytes)
-        readings, squeezed = self._actuator.readings, self._lasting_keys.squeezed
+        readings, squeezed = self._actuator.readings, self._squeezed.names
         return sizes_with_unused_shared(
             self._store, cut, readings, targets_bytes, beside_bytes, least_bytes, squeezed
         )

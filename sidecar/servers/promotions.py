@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,8 +10,7 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
 
-# What comes and goes within a minute is given back to those who gave for it. Who was squeezed is
-# told in that time from one that somebody has emptied.
+# What comes and goes within a minute is given back to those who gave for it.
 _LASTING_SECONDS = 60.0
 _LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 
@@ -50,28 +48,14 @@ class LastingKeys:
 
     Attributes:
         bytes: of each that has been one for a minute, the least in it, see ``held_bytes``.
-        squeezed: servers that have evicted lately, and were no replicas then: whatever they use
-            now, they had filled what they have, and may do so again.
     """
 
     def __init__(self) -> None:
         self.bytes: dict[str, int] = {}
-        self.squeezed: set[str] = set()
-        self._evicted: dict[str, tuple[int, float]] = {}
         self._seen: dict[str, deque[tuple[float, int]]] = {}
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
-        for name, one in readings.items():
-            before, at_seconds = self._evicted.get(name, (one.evicted_keys, -math.inf))
-            if one.evicted_keys > before and not one.ignores_maxmemory:
-                at_seconds = one.at_seconds
-            self._evicted[name] = one.evicted_keys, at_seconds
-        self.squeezed = {
-            name
-            for name, one in readings.items()
-            if one.at_seconds < self._evicted[name][1] + _LASTING_SECONDS
-        }
         held = held_by_replicas(readings)
         self._seen = {name: self._seen.get(name, deque()) for name in held}
         for name, size in held.items():

@@ -12,13 +12,13 @@ from sidecar.state.state_store import StateStore
 def with_remembered_work(
     reading: ServerReading, config: ServerConfig, store: StateStore
 ) -> ServerReading:
-    """The reading, with what took work from the server before its counters began anew: a restart
-    makes no cache of a queue.
+    """The reading, with what took work from the server before its counters began anew: neither a
+    restart makes a cache of a queue, nor a stranger whose buffers had it evict a few keys.
 
-    It is forgotten where the server has evicted keys, or the operator calls it a cache.
+    It is forgotten where the operator calls it a cache.
     """
     known = store.now.taking_commands.get(config.name, ())
-    taking = () if config.cache or reading.evicted_keys else reading.taking_commands or known
+    taking = () if config.cache else reading.taking_commands or known
     if taking != known:
         with store.update() as state:
             others = {name: w for name, w in state.taking_commands.items() if name != config.name}

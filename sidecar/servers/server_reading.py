@@ -88,7 +88,7 @@ class ServerReading:
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
-        taking_commands: by which clients took work from it, if it has never evicted a key and
+        taking_commands: by which clients took work from it, if it had evicted no key then and
             nobody has said that it is a cache.
         evicted_keys, refused_writes: since its counters began; of writes such as make it larger.
         uptime_seconds: of the process.
@@ -228,8 +228,8 @@ class ServerReading:
             return "noeviction"
         if self.taking_commands and not self.maxmemory_policy.startswith("volatile-"):
             return (
-                f"clients take work from it by {self.taking_commands[0].upper()}, and it never "
-                "evicted a key: 'cache = true' says that it may"
+                f"clients take work from it by {self.taking_commands[0].upper()}, and it had "
+                "evicted no key: 'cache = true' says that it may"
             )
         if self.keys_with_ttl or not self.keys or not self.maxmemory_policy.startswith("volatile-"):
             return None

@@ -13,6 +13,7 @@ from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.servers.promotions import LastingKeys, follow_roles, held_bytes
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write
@@ -451,22 +452,26 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
     assert lasting.bytes == {}
 
 
-def test_who_evicted_lately_was_squeezed() -> None:
+def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
     """Idle connections of a stranger evicted keys of one that was promoted just then: what it used
-    no longer was taken for what it did not need. Nor is one squeezed for ever that he met once."""
-    lasting = LastingKeys()
+    no longer was taken for what it did not need, however slowly it fills again."""
+    squeezed = Squeezed()
 
-    def look(at_seconds: float, role: str, evicted_keys: int) -> bool:
-        one = replace(STATS, role=role, evicted_keys=evicted_keys, at_seconds=at_seconds)
-        lasting.look({"a": one})
-        return "a" in lasting.squeezed
+    def look(role: str, evicted_keys: int, keys: int) -> bool:
+        one = replace(STATS, role=role, evicted_keys=evicted_keys, keys=keys)
+        squeezed.look({"a": one})
+        return "a" in squeezed.names
 
-    assert not look(1, "slave", 3)
-    assert not look(2, "slave", 5)
-    assert not look(3, "master", 5)
-    assert look(4, "master", 6)
-    assert look(63, "master", 6)
-    assert not look(65, "master", 6)
-    assert not look(126, "master", 0)  # it has restarted
-    assert look(127, "master", 1)
-    assert not look(300, "slave", 2)
+    assert not look("slave", 3, 1000)
+    assert not look("slave", 5, 1000)
+    assert not look("master", 5, 1000)
+    assert look("master", 6, 400)
+    assert look("master", 9, 200)
+    for keys in (200, 180, 300, 900):
+        assert look("master", 9, keys)
+    assert not look("master", 9, 100)  # somebody has emptied it
+    assert not look("master", 9, 1000)
+    assert look("master", 10, 900)
+    assert not look("master", 0, 900)  # it has restarted
+    assert look("master", 1, 900)
+    assert not look("slave", 2, 900)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.config.node import ServerConfig
 from sidecar.servers import back_off, held_memory
+from sidecar.servers.remembered_work import with_remembered_work
 from sidecar.servers.reserved_memory import excess_bytes, unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
@@ -130,6 +132,11 @@ def test_a_server_from_which_clients_take_work_loses_none_of_it(
     assert node.maxmemory()["s0"] == (3 if is_cache else 24) * MB
     assert (jobs.info("stats")["evicted_keys"] > 0) == is_cache
     if not is_cache:
+        # Buffers of a stranger had it evict some keys: it is no cache for that.
+        evicted = dataclasses.replace(
+            node.actuator.readings["s0"], evicted_keys=3, taking_commands=()
+        )
+        assert with_remembered_work(evicted, ServerConfig("s0", ""), node.store).taking_commands
         assert jobs.xlen("jobs") == 4000
         reason = node.actuator.readings["s0"].keep_reason()
         assert reason is not None
