@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BAR_WIDTH = 40
+# Of so many reads of a cache one at least is for a key that came before.
+_ENOUGH = 100
+# Some hours.
+_MOST_PLAYED = 1 << 30
 
 
 class NothingSampledError(TraceError):
@@ -137,6 +141,11 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             "them)",
             file=sys.stderr,
         )
+    if options.format is None and curve.sampled >= _ENOUGH and curve.compulsory_miss_ratio == 1:
+        raise TraceError(
+            f"{trace}: no key comes twice in {curve.requests:,} requests: is the key what was "
+            "taken for it? --format says that it is"
+        )
     if not curve.sampled:
         raise NothingSampledError(
             f"{trace}: the sample has none of the keys of {curve.requests:,} requests: take a "
@@ -144,6 +153,11 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
         )
     if not _played(options):
         return curve
+    if curve.requests > _MOST_PLAYED:
+        raise TraceError(
+            f"{trace}: has {curve.requests:,} requests, counting op_count: with {_played(options)} "
+            f"each is played, so take a trace of {_MOST_PLAYED:,} at most"
+        )
     curve = _at_the_sizes(trace, curve, options)
     if curve.went_back:
         print(

@@ -158,6 +158,9 @@ class HalfLifeSelection:
             self._in_force.planned = planner.units(sizes_bytes)
             now = self._in_force.step(costs, fills)
             others = np.array([division.step(costs, fills) for division in self._divisions])
+            # What a division holds beyond its sizes, as nobody else fills it, is no merit of the
+            # first sizes: with these it would never have come there.
+            others[_FIRST] = max(others[_FIRST], cost_of(self._divisions[_FIRST].planned, costs))
             total = now + planner.hit_costs(counts, None)
             if total > 0:
                 # One does not go back from what is only being filled.
@@ -263,8 +266,9 @@ class HalfLifeSelection:
             self._look_for_early()
 
     def _look_for_early(self) -> None:
-        """Not for evidence that is scarce."""
+        """Not for evidence that is scarce, unless it is against having made plans at all."""
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
+        sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
         may = self.may_go_back and self.knows_all and self._judged_steps >= STEPS_A_CYCLE
         sure[_FIRST] *= may

@@ -108,19 +108,24 @@ def split(line: bytes, delimiter: bytes, *, quoted: bool = True) -> list[bytes]:
     return [field.encode("utf-8", "surrogateescape") for field in fields]
 
 
-def _time(text: bytes, columns: Columns) -> float:
+def moment(text: bytes) -> float:
+    """A number as it is, a date in seconds. Raises ValueError."""
     try:
-        time = float(text)
+        return float(text)
     except ValueError:
         from datetime import UTC, datetime
 
         if not text.isascii() or b":" not in text:
             raise
         date = datetime.fromisoformat(text.decode().strip())
-        return date.replace(tzinfo=date.tzinfo or UTC).timestamp() * columns.ticks_per_second
+        return date.replace(tzinfo=date.tzinfo or UTC).timestamp()
+
+
+def _time(text: bytes, columns: Columns) -> float:
+    time = moment(text)
     if not abs(time) < float("inf"):
         raise ValueError(f"the time {time} is not finite")
-    return time
+    return time * columns.ticks_per_second if b":" in text else time
 
 
 def _whole(text: bytes, name: str) -> int:

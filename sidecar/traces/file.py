@@ -153,14 +153,24 @@ def _zstandard_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
         raise _unreadable(path, error) from error
 
 
+# No records end so: 16 or more of each format, with time, key and size 0.
+_MOST_ZEROS = 1024
+
+
 def trace_records(path: TracePath, blocks: Iterator[bytes], record_bytes: int) -> Iterator[bytes]:
     """Whole binary records, a block of them at a time. Raises TraceError if the last is cut off."""
-    rest = b""
+    rest = last = b""
     for block in blocks:
+        last = block
         data = rest + block if rest else block
         whole = len(data) - len(data) % record_bytes
         rest = data[whole:]
         if whole:
             yield data if whole == len(data) else data[:whole]
+    if last.endswith(b"\0" * _MOST_ZEROS):
+        raise TraceError(
+            f"{path}: ends with {_MOST_ZEROS} zeros or more, as a download that broke off does: "
+            "cut them away"
+        )
     if rest:
         raise TraceError(f"{path}: ends with {len(rest)} bytes of a record that has {record_bytes}")

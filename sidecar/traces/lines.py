@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Parse = Callable[[bytes], Iterable[Row]]
 
 MAX_LINE_BYTES = 1 << 20
+_ZEROS = b"\0" * 64
 _ROOM = 1 << 14  # requests parsed at a time
 _LINES_FOR_PYTHON = 32  # at a time, from one on that the compiled reader cannot read
 
@@ -71,6 +72,11 @@ class WholeLines:
     def _read(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         rest = b""
         for block in blocks:
+            if _ZEROS in block:
+                raise TraceError(
+                    f"{self.path}: has zeros among its lines, as a download that broke off does: "
+                    "cut them away"
+                )
             end = block.rfind(b"\n") + 1
             if end:
                 yield rest + block[:end]

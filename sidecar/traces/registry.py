@@ -72,6 +72,14 @@ _NOT_READ = {
     b"Obj\x01": "it is Avro: write it as CSV",
     b"ORC": "it is ORC: write it as CSV",
     b"%PDF": "it is a PDF",
+    b"REDIS0": "it is a dump of Redis: its requests are what redis-cli monitor prints",
+    b"\xff\x06\0\0sNaPpY": "it is compressed (snappy): unpack it",
+    b"\x89LZO": "it is compressed (lzo): unpack it",
+    b"\0asm": "it is a program",
+    b"PERFILE2": "it is a profile of perf",
+    b"\xc1\x1f\xfc\xc1": "it is a trace of LTTng: write its requests as CSV",
+    b"II*\0": _PICTURE,
+    b"\xac\xed\0\x05": "it has objects of Java: write the requests as CSV",
     b"\x89PNG": _PICTURE,
     b"\xff\xd8\xff": _PICTURE,
     b"GIF8": _PICTURE,
@@ -80,6 +88,7 @@ _NOT_READ = {
     b"\xca\xfe\xba\xbe": "it is a program",
 }
 """By what a file begins with, and how it becomes one that is read."""
+_LEAST_ZEROS = 64
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
 _LACKS = {
     "size": "have no sizes, so nothing can be counted in bytes",
@@ -126,6 +135,11 @@ def _not_read(first: bytes) -> str:
         # Two bytes may well be a number's.
         if first.startswith(mark) and (len(mark) > 2 or not first[:64].isascii()):
             return _NOT_READ[mark]
+    count, _, rest = first[:64].partition(b"\r\n$")
+    if count[:1] == b"*" and count[1:].isdigit() and rest[:1].isdigit():
+        return "it has Redis' protocol, as an append-only file: redis-cli monitor prints requests"
+    if len(first) >= _LEAST_ZEROS and not any(first):
+        return "it has nothing but zeros"
     if first[257:262] == b"ustar":
         return "it is a tar archive: unpack it"
     text = first[: 1 << 10]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sidecar.traces.columns import DELIMITERS, Columns, shown, split
+from itertools import pairwise
+
+from sidecar.traces.columns import DELIMITERS, Columns, moment, shown, split
 from sidecar.traces.file import TraceError
+from sidecar.traces.operations import READS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +26,8 @@ COLUMN_NAMES = {
 OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
 OPERATION_NAMES = (
     *(OPERATION, "operation", "command", "cmd", "opcode", "op_type", "optype", "method", "verb"),
-    *("request_type", "req_type", "io_type", "iotype", "rw", "action", "type"),
+    *("op_name", "http_method", "query_type", "event", "event_type", "request_type", "req_type"),
+    *("io_type", "iotype", "rw", "action", "type"),
 )
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
@@ -107,22 +111,51 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
     """Raises TraceError where ``time,key,size`` seem to stand in another order, or something else
     among them."""
     try:
-        rows = [split(line, columns.delimiter)[:2] for line in lines if line.strip()]
-        times = [float(time) for time, _ in rows]
+        rows = [split(line, columns.delimiter)[:3] for line in lines if line.strip()]
+        times, keys, sizes = (
+            [text.strip() for text in column] for column in zip(*rows, strict=True)
+        )
     except ValueError:
         return  # who reads them says what is wrong
-    keys = [key.strip() for _, key in rows]
-    what = ""
+    what, which = "", "second"
     if {key.lower() for key in keys} <= _NO_KEYS:
         what = "operations"
-    elif all(key.isdigit() for key in keys) and times != sorted(times):
-        numbers = [int(key) for key in keys]
-        what = "times, which only rise" if numbers == sorted(numbers) else ""
+    elif not _rises(times) and _rises(keys):
+        what = "times, which only rise"
+    elif not _rises(times) and _rises(sizes):
+        what, which = "times, which only rise", "third"
     if what:
         raise TraceError(
-            f"{path}: its second column has {what}, and no header is above it: without one the "
+            f"{path}: its {which} column has {what}, and no header is above it: without one the "
             f"columns are time,key,size; name them in a header (time, key, size, {OPERATION})"
         )
+
+
+def check_operations(path: TracePath, lines: Sequence[bytes], columns: Columns) -> None:
+    """Raises TraceError where a column that nobody takes seems to say what each request does."""
+    if columns.operation >= 0:
+        return
+    try:
+        rows = [split(line, columns.delimiter) for line in lines if line.strip()]
+    except ValueError:
+        return
+    for place, name in enumerate(rows[0] if rows else ()):
+        said = {row[place].strip().lower() for row in rows[1:] if len(row) == len(rows[0])}
+        if place != columns.key and said and said <= _NO_KEYS and not said <= set(READS):
+            raise TraceError(
+                f"{path}: the column {shown(name)} has operations, of which only reads count: name "
+                f"it {OPERATION}"
+            )
+
+
+def _rises(texts: Sequence[bytes]) -> bool:
+    """Whether they are times in order, or nearly; what stays the same is none."""
+    try:
+        times = [moment(text) for text in texts]
+    except ValueError:
+        return False
+    steps_back = sum(before > now for before, now in pairwise(times))
+    return steps_back <= len(times) // 20 and len(set(times)) > len(times) // 2
 
 
 def header_names(header: bytes) -> tuple[list[str], bytes]:

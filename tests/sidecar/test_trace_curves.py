@@ -324,7 +324,7 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
 @both
 def test_a_record_that_is_cut_off_is_refused(compiled, tmp_path):
     path = tmp_path / "a.oracleGeneral"
-    path.write_bytes(bytes(24 * 3 + 5))
+    path.write_bytes(struct.pack("<IQIq", 1, 2, 7, -1) * 3 + b"12345")
     with pytest.raises(TraceError, match="ends with 5 bytes of a record that has 24"):
         curve_of_file(path, compiled=compiled)
     path.write_bytes(b"")

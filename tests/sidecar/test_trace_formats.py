@@ -592,3 +592,78 @@ def test_a_monitor_whose_first_line_has_the_word_of_a_header(ask, first):
 @pytest.mark.parametrize("number", ["1_111", "0x10"])
 def test_numbers_are_not_those_of_python(ask, number):
     assert "is not a whole number" in ask("a.csv", f"time,key,size\n1,a,{number}\n", "--bytes")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "words"),
+    [
+        ("a.tr", "{key} {at} 4096", "its second column has times, which only rise"),
+        ("a.txt", "{key} 4096 {at}", "its third column has times, which only rise"),
+        ("a.csv", "{key},{at}.013,4096", "its second column has times, which only rise"),
+        ("a.csv", "{key},2023-10-01T00:00:{at:02}Z,4096", "its second column has times"),
+        ("a.csv", "{key},4096,{at}", "its third column has times, which only rise"),
+        ("a.tr", "{sector} 8 0 {at}", "text that could be lrb or arc"),
+    ],
+)
+def test_columns_in_another_order_are_told(ask, name, form, words):
+    found = ask(name, lines(form))
+    assert isinstance(found, str), found
+    assert words in found
+
+
+def test_times_that_step_back_a_little_are_times_all_the_same(ask):
+    stamps = [at - 3 * (at == 20) for at in range(60)]
+    rows = [f"{key},{at},7" for key, at in zip(KEYS, stamps, strict=True)]
+    assert "its second column has times" in ask("a.csv", "\n".join([*rows, ""]))
+
+
+@pytest.mark.parametrize("name", ["kind", "what"])
+def test_a_column_with_operations_under_another_name_is_told(ask, name):
+    text = lines("{at},{key},7,", header=f"time,key,size,{name}")
+    rows = text.splitlines()
+    rows[1:] = [row + ("GET" if at % 2 else "SET") for at, row in enumerate(rows[1:])]
+    said = ask("a.csv", "\n".join([*rows, ""]))
+    assert f"the column '{name}' has operations, of which only reads count: name it op" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "words"),
+    [
+        ("a.txt", "OK\n", "the trace has no requests"),
+        ("a.log", "*2\r\n$3\r\nGET\r\n$1\r\na\r\n" * 60, "Redis' protocol, as an append-only file"),
+        ("a.trace", bytes(4000), "it has nothing but zeros"),
+        ("a.keys", lines("k{key}") + "\0" * 100, "has zeros among its lines"),
+        ("a.trace", b"".join(struct.pack(">i", key) for key in KEYS) + bytes(2000), "ends with"),
+        ("a.trace", b"REDIS0011" + bytes(range(251)), "it is a dump of Redis"),
+        ("a.txt", "".join(f"{at}|k{at % 5}|7\n" for at in range(200)), "no key comes twice in 200"),
+    ],
+)
+def test_what_people_take_for_a_trace_is_told(ask, name, contents, words):
+    found = ask(name, contents)
+    assert isinstance(found, str), found
+    assert words in found
+
+
+def test_keys_that_never_come_twice_are_read_where_somebody_says_so(ask):
+    text = "".join(f"key{at}\n" for at in range(200))
+    assert ask("a.txt", text, "--format", "keys")["requests"] == 200
+
+
+def test_a_command_that_failed_has_read_nothing(ask):
+    text = '1.5 [0 a:1] "GET" "a"\n1.6 [0 a:1] "zunion" "no" "z"\n1.7 [0 a:1] "GET" "a"\n'
+    assert ask("a.txt", text)["requests"] == 2
+    assert "zunion (fails)" in ask.said
+
+
+def test_two_versions_of_records_in_a_file_are_told(ask):
+    record_1 = struct.pack("<4xI4xHHQQ", 4096, 0x28, 1 << 8, 8, 5)
+    record_2 = struct.pack("<HH4xI4xQQ8x", 0x28, 2 << 8, 4096, 8, 5)
+    said = ask("a.vscsi", record_1 * 30 + record_2 * 30)
+    assert "among those of version 1: split the file where they begin" in said
+
+
+def test_what_would_be_played_for_hours_is_told(ask):
+    text = "time,key,size,op_count\n" + "".join(f"{at},k,7,16777215\n" for at in range(100))
+    assert ask("a.csv", text)["requests"] == 100 * 16777215
+    said = ask("a.csv", text, "--policy", "allkeys-lfu")
+    assert "with --policy allkeys-lfu each is played" in said

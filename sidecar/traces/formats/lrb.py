@@ -9,6 +9,7 @@ from sidecar.traces.beginning import MAYBE, NO, YES
 from sidecar.traces.columns import Columns
 from sidecar.traces.formats import arc
 from sidecar.traces.lines import WholeLines, read_columns
+from sidecar.traces.table_header import check_without_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,13 +23,14 @@ _LINE = re.compile(rb"\d+ \d+ \d+( -?[\d.]+)*")
 
 
 def detect(beginning: Beginning) -> int:
-    """By its numbers, where they cannot be ARC's, or by its name."""
+    """By its numbers, where they cannot be ARC's."""
     if not beginning.lines or not all(map(_LINE.fullmatch, beginning.lines)):
         return NO
-    return YES if beginning.is_named("tr") or not arc.detect(beginning) else MAYBE
+    return MAYBE if arc.detect(beginning) else YES
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
     """Its requests. Raises TraceError."""
-    columns = Columns(3, 0, 1, 2, delimiter=b" ", quoted=False)
-    return read_columns(WholeLines(path, blocks), columns, reading)
+    columns, lines = Columns(3, 0, 1, 2, delimiter=b" ", quoted=False), WholeLines(path, blocks)
+    check_without_header(path, lines.first_lines(), columns)
+    return read_columns(lines, columns, reading)

@@ -45,9 +45,11 @@ _READS = frozenset(
 
 
 def detect(beginning: Beginning) -> int:
-    """By the first command."""
+    """By the first command; an idle server's has but the answer to MONITOR."""
     lines = [line for line in beginning.lines if line != b"OK"]
-    return YES if lines and _LINE.fullmatch(lines[0]) else NO
+    if not lines:
+        return YES if beginning.lines else NO
+    return YES if _LINE.fullmatch(lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
@@ -63,6 +65,10 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
         command, *words = _ARGUMENT.findall(found[3])
         if not reading.operations.is_read(command, _READS):
             return
+        if _is_uncounted(command.lower(), words):
+            # It failed, and so read nothing.
+            reading.operations.is_read(command + b" (fails)")
+            return
         keys = _keys(command.lower(), words)
         if not keys:
             raise ValueError("the command has no key")
@@ -73,6 +79,12 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
             yield time, database + escape_decode(word)[0], 0, 1
 
     return read_rows(WholeLines(path, blocks), parse, reading)
+
+
+def _is_uncounted(command: bytes, words: list[bytes]) -> bool:
+    """Whether what should say how many keys follow says no number."""
+    place = _COUNTED.get(command, -1)
+    return 0 <= place < len(words) and not words[place].isdigit()
 
 
 def _keys(command: bytes, words: list[bytes]) -> list[bytes]:

@@ -61,7 +61,12 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
     def rows() -> Iterator[Row]:
         for records in trace_records(path, contents(), record.size):
             for fields in record.iter_unpack(records):
-                command, _, size, sector, ticks = _fields(version, fields)
+                command, stamp, size, sector, ticks = _fields(version, fields)
+                if stamp != version:
+                    raise TraceError(
+                        f"{path}: a record of version {stamp} is among those of version {version}: "
+                        "split the file where they begin"
+                    )
                 if reading.operations.is_read(b"%#x" % command, _READS):
                     time = ticks / 1e6 * reading.ticks_per_second
                     try:
