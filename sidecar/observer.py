@@ -108,7 +108,7 @@ def observe(
     half_bytes = half_share_bytes(count, budget_bytes)
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     servers = beside_needs(
-        tuple(_giving_unused(item, most_bytes, config) for item in seen),
+        tuple(_giving_unused(item, most_bytes, half_bytes, config) for item in seen),
         wanted,
         {one.config.name: needed_bytes(one) for one in seen},
         half_bytes,
@@ -150,22 +150,23 @@ def with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> 
 def much_needed(
     config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int
 ) -> dict[str, int]:
-    """What servers hold that they cannot evict, of those that hold much: see ``needing_much``."""
-    held = {one.config.name: needed_bytes(one) for one in seen}
+    """What servers hold all the time that they cannot evict, of those that hold much: see
+    ``needing_much``."""
+    held = {one.config.name: min(needed_bytes(one), one.lasting_bytes) for one in seen}
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
     names = needing_much(wanted, held, half_share_bytes(len(config.servers), budget_bytes))
     return {name: held[name] for name in names}
 
 
 def _giving_unused(
-    seen: ServerSnapshot, most_bytes: int, config: SidecarConfig
+    seen: ServerSnapshot, most_bytes: int, half_bytes: int, config: SidecarConfig
 ) -> ServerObservation:
-    observed = _observe_server(seen, most_bytes)
+    observed = _observe_server(seen, most_bytes, half_bytes)
     enough_bytes = seen.estimate.enough_bytes if seen.estimate else None
     return giving_unused(observed, enough_bytes, config.planning.maximum_curve_error_ratio)
 
 
-def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
+def _observe_server(seen: ServerSnapshot, most_bytes: int, half_bytes: int) -> ServerObservation:
     config, settings = effective(seen.config, seen.settings), seen.settings
     estimate = seen.estimate
     measured = estimate.measured_backend_latency_seconds if estimate else None
@@ -177,7 +178,7 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
         latency, source = measured, "measured"
     keep_reason = _keep_reason(seen, latency)
     size_bytes = seen.reading.maxmemory_bytes
-    minimum_bytes = _minimum_bytes(config, seen, most_bytes)
+    minimum_bytes = _minimum_bytes(config, seen, most_bytes, half_bytes)
     if minimum_bytes <= size_bytes <= (config.maximum_bytes or size_bytes):
         keep_reason = keep_reason or seen.waits
     observed = ServerObservation(
@@ -212,15 +213,18 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int) -> ServerObservation:
     )
 
 
-def _minimum_bytes(config: ServerConfig, seen: ServerSnapshot, most_bytes: int) -> int:
+def _minimum_bytes(
+    config: ServerConfig, seen: ServerSnapshot, most_bytes: int, half_bytes: int
+) -> int:
     """What is wanted, or up to ``most_bytes``: below what cannot be evicted, every write would
-    fail. It grows for what lasts. For clients' buffers, which come and go, others make room at
-    once, and get it back, which a plan would give away for a cycle."""
+    fail. It grows for what lasts. For clients' buffers, which come and go, it keeps half of an
+    equal share; for more others make room at once, and get it back, which a plan would give away
+    for a cycle, or keep from them."""
     pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
     planned_bytes = seen.reading.maxmemory_bytes
     least = least_maxmemory_bytes(planned_bytes, max(seen.unevictable_bytes, pinned))
-    if least > planned_bytes:
-        least = max(planned_bytes, least_maxmemory_bytes(planned_bytes, seen.lasting_bytes))
+    lasting = least_maxmemory_bytes(planned_bytes, max(seen.lasting_bytes, pinned))
+    least = max(lasting, min(least, half_bytes, planned_bytes))
     most_bytes = min(most_bytes, config.maximum_bytes or most_bytes)
     return max(config.minimum_bytes, min(least, most_bytes))
 

@@ -126,6 +126,23 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
     finally:
         if bar:
             bar.clear()
+    _refuse_what_is_none(trace, curve, options)
+    if not _played(options):
+        return curve
+    curve = _at_the_sizes(trace, curve, options)
+    if curve.went_back:
+        print(
+            f"spreds: {trace}: {curve.went_back:,} times go back; they are taken for the latest "
+            "before",
+            file=sys.stderr,
+        )
+    return curve
+
+
+def _refuse_what_is_none(
+    trace: str, curve: TraceCurve, options: argparse.Namespace | MrcOptions
+) -> None:
+    """Tell what does not count. Raises TraceError for a curve that would say nothing."""
     dropped = spellings(curve.dropped)
     if not curve.requests:
         if dropped:
@@ -151,21 +168,11 @@ def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:
             f"{trace}: the sample has none of the keys of {curve.requests:,} requests: take a "
             "larger --rate, or another --salt"
         )
-    if not _played(options):
-        return curve
-    if curve.requests > _MOST_PLAYED:
+    if _played(options) and curve.requests > _MOST_PLAYED:
         raise TraceError(
             f"{trace}: has {curve.requests:,} requests, counting op_count: with {_played(options)} "
             f"each is played, so take a trace of {_MOST_PLAYED:,} at most"
         )
-    curve = _at_the_sizes(trace, curve, options)
-    if curve.went_back:
-        print(
-            f"spreds: {trace}: {curve.went_back:,} times go back; they are taken for the latest "
-            "before",
-            file=sys.stderr,
-        )
-    return curve
 
 
 def _played(options: argparse.Namespace | MrcOptions) -> str:

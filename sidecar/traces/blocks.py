@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.traces.beginning import MAYBE, NO, YES
 from sidecar.traces.lines import WholeLines, read_rows
-from sidecar.traces.table_header import may_be_header
+from sidecar.traces.table_header import may_be_header, rises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,8 +69,11 @@ class BlockFormat:
             lines = lines[1:]
         if not lines or not all(map(self._line.fullmatch, lines[:1])):
             return NO
-        is_sure = self._name in beginning.name or (self._sure and self._sure.search(lines[0]))
-        return YES if is_sure else MAYBE
+        if self._name in beginning.name:
+            return YES
+        found = filter(None, map(self._line.fullmatch, lines))
+        is_sure = self._sure and self._sure.search(lines[0])
+        return YES if is_sure and rises([line["time"] for line in found]) else MAYBE
 
     def _is_header(self, line: bytes) -> bool:
         return may_be_header(line) and not self._line.fullmatch(line)

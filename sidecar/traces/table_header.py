@@ -120,9 +120,9 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
     what, which = "", "second"
     if {key.lower() for key in keys} <= _NO_KEYS:
         what = "operations"
-    elif not _rises(times) and _rises(keys):
+    elif not rises(times) and rises(keys):
         what = "times, which only rise"
-    elif not _rises(times) and _rises(sizes):
+    elif not rises(times) and rises(sizes):
         what, which = "times, which only rise", "third"
     if what:
         raise TraceError(
@@ -148,7 +148,7 @@ def check_operations(path: TracePath, lines: Sequence[bytes], columns: Columns) 
             )
 
 
-def _rises(texts: Sequence[bytes]) -> bool:
+def rises(texts: Sequence[bytes]) -> bool:
     """Whether they are times in order, or nearly; what stays the same is none."""
     try:
         times = [moment(text) for text in texts]

@@ -115,8 +115,8 @@ def replace_planner(folder: Path, steps: Steps) -> None:
     observer._keep_reason = kept
     observe_server = observer._observe_server
 
-    def observed(seen: Any, most_bytes: int) -> ServerObservation:
-        server = observe_server(seen, most_bytes)
+    def observed(seen: Any, most_bytes: int, half_bytes: int) -> ServerObservation:
+        server = observe_server(seen, most_bytes, half_bytes)
         error = min(server.curve_error_ratio, PlanningSettings.maximum_curve_error_ratio)
         return replace(
             server, curve=FLAT, request_rate_per_second=READS_PER_SECOND, curve_error_ratio=error
