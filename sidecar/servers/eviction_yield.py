@@ -22,6 +22,9 @@ FEWEST_KEYS, FEWEST_RATIO = 200, 0.05
 MOST_UNEXPLAINED_RATIO = 0.5
 # A shrink is over when no portion came for so long.
 PAUSE_SECONDS = 10.0
+# A server tells of its clients' buffers up to a second late: until then they seem to be keys'
+# memory that does not come back.
+SURE_SECONDS = 2.0
 # Then it is tried again: it may have become other memory, or was a guess that keys made wrong.
 FORGET_SECONDS = 6 * 3600.0
 
@@ -43,16 +46,26 @@ class EvictionYield:
         # Before the shrink that is under way; when its last portion came.
         self._before: ServerReading | None = None
         self._portion_at_seconds = 0.0
+        self._seems_since_seconds: float | None = None
         self._learned: _Learned | None = None
 
     def learn(self, reading: ServerReading) -> ServerReading:
         """Take the next reading: it comes back with what is known by now, see
         ``ServerReading.unyielding_bytes``."""
         self._follow(reading)
-        if self._before is not None:
-            self._judge(self._before, reading)
+        if self._before is None or not self._seems_vain(self._before, reading):
+            self._seems_since_seconds = None
+        elif self._seems_since_seconds is None:
+            self._seems_since_seconds = reading.at_seconds
+        elif reading.at_seconds - self._seems_since_seconds >= SURE_SECONDS:
+            self._learn(self._before, reading)
         self._last = reading
         learned = self._learned
+        if self._seems_since_seconds is not None and learned is None:
+            # Until that is sure it is not shrunk further: as far as it works with what it has now.
+            least_bytes = max(reading.unevictable_bytes, reading.maxmemory_bytes - 1)
+            seems_bytes = least_bytes - reading.unevictable_bytes
+            return replace(reading, unevictable_bytes=least_bytes, unyielding_bytes=seems_bytes)
         if learned is None or learned.unevictable_bytes <= reading.unevictable_bytes:
             return reading
         unyielding_bytes = learned.unevictable_bytes - reading.unevictable_bytes
@@ -84,25 +97,37 @@ class EvictionYield:
         ):
             self._before = None
 
-    def _judge(self, before: ServerReading, now: ServerReading) -> None:
-        keys_before, keys = _evictable_keys(before), _evictable_keys(now)
-        gone = keys_before - keys
-        if gone < max(FEWEST_KEYS, FEWEST_RATIO * keys_before) or now.freeing_objects:
-            return
-        rest_bytes = now.counted_bytes - now.unevictable_bytes
-        freed_bytes = max(0, before.counted_bytes - now.counted_bytes)
-        unexplained_bytes = round(rest_bytes - keys * freed_bytes / gone)
-        if unexplained_bytes <= MOST_UNEXPLAINED_RATIO * rest_bytes:
-            return
-        unevictable_bytes = now.unevictable_bytes + unexplained_bytes
+    def _seems_vain(self, before: ServerReading, now: ServerReading) -> bool:
+        gone = _evictable_keys(before) - _evictable_keys(now)
+        if gone < max(FEWEST_KEYS, FEWEST_RATIO * _evictable_keys(before)) or now.freeing_objects:
+            return False
+        return _unexplained_bytes(before, now) > MOST_UNEXPLAINED_RATIO * _keys_bytes(now)
+
+    def _learn(self, before: ServerReading, now: ServerReading) -> None:
+        unevictable_bytes = now.unevictable_bytes + _unexplained_bytes(before, now)
         if self._learned is None:
             self._metrics.shrinks_in_vain.labels(self._name).inc()
+            gone = _evictable_keys(before) - _evictable_keys(now)
+            freed = format_size(max(0, _keys_bytes(before) - _keys_bytes(now)))
             log.warning(
                 "server %s: %d keys went and brought back %s, so some %s of what it holds is not "
                 "evicted by a smaller maxmemory: it is not shrunk below that",
-                *(self._name, gone, format_size(freed_bytes), format_size(unevictable_bytes)),
+                *(self._name, gone, freed, format_size(unevictable_bytes)),
             )
         self._learned = _Learned(now.run_id, now.at_seconds, unevictable_bytes)
+
+
+def _unexplained_bytes(before: ServerReading, now: ServerReading) -> int:
+    """Of what it holds beside what it tells to be no keys, what its keys do not take, by those that
+    went."""
+    keys = _evictable_keys(now)
+    gone = _evictable_keys(before) - keys
+    freed_bytes = max(0, _keys_bytes(before) - _keys_bytes(now))
+    return round(_keys_bytes(now) - keys * freed_bytes / gone)
+
+
+def _keys_bytes(reading: ServerReading) -> int:
+    return reading.counted_bytes - reading.unevictable_bytes
 
 
 def _evictable_keys(reading: ServerReading) -> int:
