@@ -54,8 +54,11 @@ class ReadingWindow:
 
     @property
     def baseline_swing_bytes(self) -> int:
-        """How far it went above the mean."""
-        return self._most_bytes - self.usual_baseline_bytes
+        """How far it went above the mean; no more than twice as far as the mean is above the least:
+        what comes for a moment, whatever it is, changes little of a window's misses."""
+        mean_bytes = round(self._sum_bytes / self.readings)
+        most_bytes = 2 * (mean_bytes - self._least_bytes)
+        return min(self._most_bytes - self.usual_baseline_bytes, most_bytes)
 
 
 class LastingNeeds:

@@ -18,7 +18,7 @@ from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.daemon import Sidecar
 from sidecar.delivery.plan_inbox import TakePlan
-from sidecar.half_lives.planning_basis import _going_back
+from sidecar.half_lives.way_back import going_back
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
@@ -222,7 +222,7 @@ def test_the_way_back_needs_no_service(
 ) -> None:
     first = {"small": 14 * MB, "large": 10 * MB}
     with Load(servers), sidecar_in_thread(node("http", free_port())) as sidecar:
-        sidecar._planning_basis.judged = lambda seen, _: _going_back(seen, first)  # type: ignore[method-assign]
+        sidecar._planning_basis.judged = lambda seen, *_: going_back(seen, first)  # type: ignore[method-assign]
         wait_for(lambda: sidecar._store.now.targets_bytes == first, sidecar)
         wait_for(lambda: sidecar.last_plan, sidecar)
         assert plan_of(sidecar).reason.startswith("back:")
