@@ -29,6 +29,7 @@ OPERATION_NAMES = (
     *("op_name", "http_method", "query_type", "event", "event_type", "request_type", "req_type"),
     *("io_type", "iotype", "rw", "action", "type"),
 )
+_ENOUGH_LINES, _SIZES_A_KEY = 16, 2
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
@@ -124,6 +125,8 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
         what = "times, which only rise"
     elif not rises(times) and rises(sizes):
         what, which = "times, which only rise", "third"
+    elif len(keys) >= _ENOUGH_LINES and len(set(sizes)) > _SIZES_A_KEY * len(set(keys)):
+        what = "fewer keys than the third has sizes"  # an object has one, or few in a row
     if what:
         raise TraceError(
             f"{path}: its {which} column has {what}, and no header is above it: without one the "

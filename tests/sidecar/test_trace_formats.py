@@ -603,6 +603,9 @@ def test_numbers_are_not_those_of_python(ask, number):
         ("a.csv", "{key},2023-10-01T00:00:{at:02}Z,4096", "its second column has times"),
         ("a.csv", "{key},4096,{at}", "its third column has times, which only rise"),
         ("a.tr", "{sector} 8 0 {at}", "text that could be lrb or arc"),
+        ("a.lis", "{sector} 8 {key}", "give --format"),
+        # SSDsim's: time, device, sector, size, operation.
+        ("a.txt", "{at} 0 {sector} 8 1", "fewer keys than the third has sizes"),
         # Somebody's own: time, key, size, operation, latency.
         ("a.csv", "{at},{key},512,R,25.5", "text that could be csv or spc"),
     ],

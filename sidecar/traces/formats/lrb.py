@@ -23,8 +23,10 @@ _LINE = re.compile(rb"\d+ \d+ \d+( -?[\d.]+)*")
 
 
 def detect(beginning: Beginning) -> int:
-    """By its numbers, where they cannot be ARC's."""
+    """By its numbers, where neither they nor the name can be ARC's."""
     if not beginning.lines or not all(map(_LINE.fullmatch, beginning.lines)):
+        return NO
+    if beginning.is_named("lis"):
         return NO
     return MAYBE if arc.detect(beginning) else YES
 
