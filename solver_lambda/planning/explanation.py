@@ -137,8 +137,8 @@ def _reason(
     if change > 0:
         text, idle = f"grows: {format_size(change)} more", "in reserve; its curve promises no gain"
         minimum = circumstances.minima_bytes[server.name]
-        if server.maxmemory_bytes < minimum:
-            text += f", as its minimum is {format_size(minimum)},"
+        if server.maxmemory_bytes < minimum and _code(circumstances) != "back":
+            text += f", as it is to have {format_size(minimum)} at least,"
             idle = "do not change its mean access time"
         elif _code(circumstances) == "way":
             idle = "on the way to a size at which it gains"
