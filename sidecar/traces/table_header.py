@@ -29,7 +29,7 @@ OPERATION_NAMES = (
     *("op_name", "http_method", "query_type", "event", "event_type", "request_type", "req_type"),
     *("io_type", "iotype", "rw", "action", "type"),
 )
-_ENOUGH_LINES, _SIZES_A_KEY = 16, 2
+_ENOUGH_LINES = 8
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
@@ -121,12 +121,8 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
     what, which = "", "second"
     if {key.lower() for key in keys} <= _NO_KEYS:
         what = "operations"
-    elif not rises(times) and rises(keys):
-        what = "times, which only rise"
-    elif not rises(times) and rises(sizes):
-        what, which = "times, which only rise", "third"
-    elif len(keys) >= _ENOUGH_LINES and len(set(sizes)) > _SIZES_A_KEY * len(set(keys)):
-        what = "fewer keys than the third has sizes"  # an object has one, or few in a row
+    elif len(keys) >= _ENOUGH_LINES and not _in_order(times) and (rises(keys) or rises(sizes)):
+        what, which = "times, which only rise", "second" if rises(keys) else "third"
     if what:
         raise TraceError(
             f"{path}: its {which} column has {what}, and no header is above it: without one the "
@@ -153,12 +149,16 @@ def check_operations(path: TracePath, lines: Sequence[bytes], columns: Columns) 
 
 def rises(texts: Sequence[bytes]) -> bool:
     """Whether they are times in order, or nearly; what stays the same is none."""
+    return _in_order(texts) and len(set(texts)) > len(texts) // 2
+
+
+def _in_order(texts: Sequence[bytes]) -> bool:
+    """Whether they are numbers or dates of which hardly any is before the last."""
     try:
         times = [moment(text) for text in texts]
     except ValueError:
         return False
-    steps_back = sum(before > now for before, now in pairwise(times))
-    return steps_back <= len(times) // 20 and len(set(times)) > len(times) // 2
+    return sum(before > now for before, now in pairwise(times)) <= len(times) // 20
 
 
 def header_names(header: bytes) -> tuple[list[str], bytes]:

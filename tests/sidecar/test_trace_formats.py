@@ -672,3 +672,9 @@ def test_what_would_be_played_for_hours_is_told(ask):
     assert ask("a.csv", text)["requests"] == 100 * 16777215
     said = ask("a.csv", text, "--policy", "allkeys-lfu")
     assert "with --policy allkeys-lfu each is played" in said
+
+
+def test_many_requests_of_one_second_have_times_all_the_same(ask):
+    """Keys in order, as of a scan, are no times beside these."""
+    text = "".join(f"10,{key},4096\n" for key in [*range(60), *range(60)])
+    assert ask("a.csv", text)["requests"] == 120
