@@ -152,7 +152,7 @@ def _at_bound(server: ServerObservation, circumstances: PlanContext) -> str | No
     minimum = circumstances.minima_bytes[server.name]
     for kind, bound, distance in (
         ("maximum", server.maximum_bytes, (server.maximum_bytes or 0) - server.maxmemory_bytes),
-        ("minimum", minimum, server.maxmemory_bytes - minimum),
+        ("least size", minimum, server.maxmemory_bytes - minimum),
     ):
         if bound is not None and distance < circumstances.unit_bytes:
             return f"it is planned {'within a unit of' if distance else 'at'} its {kind}"
