@@ -23,15 +23,15 @@ def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Obse
 
 
 def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
-    """The sizes of servers that ``back``, by its least sizes, takes farther from a bound that a
-    team set: that may be worth more to it than all that is lost by it."""
+    """The sizes of servers of which ``back``, by its least sizes, breaks a bound that a team set:
+    that may be worth more to it than all that is lost by it. One that is not met takes no
+    memory."""
     return {
         server.name: server.maxmemory_bytes
         for server, then in zip(now.servers, back.servers, strict=True)
         if server.keep_reason is None
         for bound in bounds_of(server)
-        if not bound.is_met(then.minimum_bytes)
-        and bound.amount(then.minimum_bytes) > bound.amount(server.maxmemory_bytes)
+        if bound.is_met(server.maxmemory_bytes) and not bound.is_met(then.minimum_bytes)
     }
 
 

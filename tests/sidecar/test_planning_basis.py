@@ -258,10 +258,10 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
     less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
     asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
     assert node.forecast.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
-    # A bound from which that would lead away keeps its server as it is.
+    # A bound that is met, and would not be then, keeps its server as it is.
     curve = MissRatioCurve(np.array([0.0, 45.0 * MEBIBYTE]), np.array([1.0, 0.0]))
     large = dataclasses.replace(observation.servers[0], maxmemory_bytes=50 * MEBIBYTE, curve=curve)
-    for most_seconds, kept in ((0.02, False), (0.001, True), (1e-6, True)):
+    for most_seconds, kept in ((0.02, False), (0.001, True), (1e-6, False)):
         bounded = dataclasses.replace(large, bounds={"latency_bound_seconds": most_seconds})
         asked = dataclasses.replace(observation, servers=(bounded, *observation.servers[1:]))
         judged = node.forecast.judged(asked)
