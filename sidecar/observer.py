@@ -25,7 +25,7 @@ from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import PendingRequest
-from sidecar.team_wishes import believed_latency, beside_wishes, effective
+from sidecar.team_wishes import believed_latency, effective
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima
@@ -130,8 +130,6 @@ def observe(
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
     )
-    wishing = {one.config.name: one.config for one in seen if one.settings is not None}
-    observation = beside_wishes(observation, wishing, config.limits.maximum_slowdown_ratio)
     return with_minima_that_fit(observation)
 
 

@@ -164,7 +164,7 @@ def _dry_run(place: _Place, options: argparse.Namespace, values: Mapping[str, An
     from sidecar.commands.weights_dry_run import last_observation, print_dry_run, wished
 
     observation = last_observation(place.store, place.node, options.server, place.state_file)
-    asked = wished(observation, options.server, values, place.server, place.limits)
+    asked = wished(observation, options.server, values, place.server)
     print_dry_run(observation, asked, as_json=options.json)
 
 

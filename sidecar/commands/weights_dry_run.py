@@ -12,7 +12,6 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, time_or
 from sidecar.config.node import ServerConfig
-from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.team_report import MAX_REPORT_BYTES, report_cycle
 from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.keys import observation_key, report_key
@@ -55,15 +54,11 @@ def _last_cycle(state_file: Path | None) -> int | None:
 
 
 def wished(
-    observation: Observation,
-    name: str,
-    values: Mapping[str, Any],
-    config: ServerConfig | None,
-    limits: SettingsLimits | None = None,
+    observation: Observation, name: str, values: Mapping[str, Any], config: ServerConfig | None
 ) -> Observation:
-    """The same, had the team's settings been these. ``config`` and ``limits``: what the operator
-    says, if the node's file is at hand. Raises DocumentError: it has no such server."""
-    from sidecar.team_wishes import believed_latency, beside_wishes
+    """The same, had the team's settings been these. ``config``: what the operator says, if the
+    node's file is at hand. Raises DocumentError: it has no such server."""
+    from sidecar.team_wishes import believed_latency
 
     servers = {server.name: server for server in observation.servers}
     if name not in servers:
@@ -78,11 +73,8 @@ def wished(
         changes |= {"backend_latency_seconds": latency, "backend_latency_source": "team"}
     if "minimum_bytes" in changes:
         changes["minimum_bytes"] = max(changes["minimum_bytes"], server.minimum_bytes)
-    operators = config or ServerConfig(name, "", weight=server.weight)
     servers[name] = replace(server, bounds={**server.bounds, **bounds}, **changes)
-    asked = replace(observation, servers=tuple(servers.values()))
-    slowdown_ratio = (limits or SettingsLimits).maximum_slowdown_ratio
-    return beside_wishes(asked, {name: operators}, slowdown_ratio)
+    return replace(observation, servers=tuple(servers.values()))
 
 
 def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool) -> None:

@@ -216,7 +216,6 @@ def _limits(limits: SettingsLimits) -> Options:
         "maximum_weight": limits.maximum_weight,
         "maximum_backend_latency": duration_text(limits.maximum_backend_latency_seconds),
         "maximum_minimum": size_text(limits.maximum_minimum_bytes),
-        "maximum_slowdown_ratio": limits.maximum_slowdown_ratio,
     }
 
 

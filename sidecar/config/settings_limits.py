@@ -16,7 +16,6 @@ class SettingsLimits:
     minimum_weight: float = 0.1
     maximum_weight: float = 10.0
     maximum_backend_latency_seconds: float = 60.0
-    maximum_slowdown_ratio: float = 0.25
 
 
 def read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
@@ -31,9 +30,6 @@ def read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
             default=SettingsLimits.maximum_backend_latency_seconds,
         ),
         maximum_minimum_bytes=size(fields, "maximum_minimum", default=equal_share_bytes),
-        maximum_slowdown_ratio=fields.number(
-            "maximum_slowdown_ratio", SettingsLimits.maximum_slowdown_ratio, low=0
-        ),
     )
     fields.done()
     return limits

@@ -64,8 +64,7 @@ class EvictionYield:
         if self._seems_since_seconds is not None and learned is None:
             # Until that is sure it is not shrunk further: as far as it works with what it has now.
             least_bytes = max(reading.unevictable_bytes, reading.maxmemory_bytes - 1)
-            seems_bytes = least_bytes - reading.unevictable_bytes
-            return replace(reading, unevictable_bytes=least_bytes, unyielding_bytes=seems_bytes)
+            return replace(reading, unevictable_bytes=least_bytes, seems_unyielding=True)
         if learned is None or learned.unevictable_bytes <= reading.unevictable_bytes:
             return reading
         unyielding_bytes = learned.unevictable_bytes - reading.unevictable_bytes

@@ -80,7 +80,8 @@ class Pace:
 
 
 def _shrinks_in_vain(state: ServerState, reading: ServerReading) -> bool:
-    return reading.unyielding_bytes > 0 and state.target_bytes < reading.unevictable_bytes
+    is_in_vain = reading.unyielding_bytes > 0 or reading.seems_unyielding
+    return is_in_vain and state.target_bytes < reading.unevictable_bytes
 
 
 def _limit_bytes(state: ServerState) -> float:

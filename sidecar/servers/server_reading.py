@@ -88,8 +88,7 @@ class ServerReading:
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
-        taking_commands: by which clients took work from it, if it had evicted no key then and
-            nobody has said that it is a cache.
+        taking_commands: by which clients took work from one that is no cache, see ``work_of``.
         evicted_keys, refused_writes: since its counters began; of writes such as make it larger.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
@@ -123,6 +122,7 @@ class ServerReading:
     freeing_objects: int = 0
     copied_bytes: int = 0
     unyielding_bytes: int = 0
+    seems_unyielding: bool = False
     taking_commands: tuple[str, ...] = ()
     evicted_keys: int = 0
     refused_writes: int = 0

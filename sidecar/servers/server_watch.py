@@ -221,7 +221,8 @@ class ServerWatch:
         if not last.evicts:
             return reached_bytes(last, self.name, state.own_bytes, size, self.primary_bytes) > size
         # A shrink in vain ends where that is seen, whatever is planned.
-        stays_bytes = last.maxmemory_bytes if last.unyielding_bytes else 0
+        is_in_vain = last.unyielding_bytes or last.seems_unyielding
+        stays_bytes = last.maxmemory_bytes if is_in_vain else 0
         return is_too_small(max(size, stays_bytes), last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:

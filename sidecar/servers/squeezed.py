@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sidecar.servers.server_reading import ServerReading
 
-# Of the keys that it had when it last evicted one: with fewer somebody has emptied it.
+# Of what it held when it last evicted: with less somebody has emptied it.
 _EMPTIED = 0.75
+# A server tells of its clients' buffers up to a second late: until then they seem to be keys.
+_TOLD_SECONDS = 3.0
+
+
+class _Held(NamedTuple):
+    """The least that a server held in the seconds after it last evicted a key."""
+
+    evicted_at_seconds: float
+    keys: int
+    keys_bytes: int
 
 
 class Squeezed:
@@ -20,19 +31,24 @@ class Squeezed:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self._evicted: dict[str, int] = {}
-        self._keys: dict[str, int] = {}
+        self._held: dict[str, _Held] = {}
 
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
         for name, one in readings.items():
             before = self._evicted.get(name, one.evicted_keys)
             self._evicted[name] = one.evicted_keys
-            if one.evicted_keys > before and not one.ignores_maxmemory:
-                self._keys[name] = one.keys
-            elif (
-                one.ignores_maxmemory
-                or one.evicted_keys < before  # it has restarted
-                or one.keys < _EMPTIED * self._keys.get(name, 0)
+            held = self._held.get(name)
+            keys_bytes = one.counted_bytes - one.unevictable_bytes
+            if one.ignores_maxmemory or one.evicted_keys < before:  # or it has restarted
+                self._held.pop(name, None)
+            elif one.evicted_keys > before:
+                self._held[name] = _Held(one.at_seconds, one.keys, keys_bytes)
+            elif held and one.at_seconds < held.evicted_at_seconds + _TOLD_SECONDS:
+                least = min(held.keys, one.keys), min(held.keys_bytes, keys_bytes)
+                self._held[name] = _Held(held.evicted_at_seconds, *least)
+            elif held and (
+                one.keys < _EMPTIED * held.keys or keys_bytes < _EMPTIED * held.keys_bytes
             ):
-                self._keys.pop(name, None)
-        self.names = self._keys.keys() & readings.keys()
+                del self._held[name]
+        self.names = self._held.keys() & readings.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -455,10 +456,12 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
 def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
     """Idle connections of a stranger evicted keys of one that was promoted just then: what it used
     no longer was taken for what it did not need, however slowly it fills again."""
-    squeezed = Squeezed()
+    squeezed, at_seconds = Squeezed(), itertools.count(0, 5)
 
-    def look(role: str, evicted_keys: int, keys: int) -> bool:
+    def look(role: str, evicted_keys: int, keys: int, each: int = 1000) -> bool:
         one = replace(STATS, role=role, evicted_keys=evicted_keys, keys=keys)
+        counted = one.unevictable_bytes + keys * each
+        one = replace(one, counted_bytes=counted, at_seconds=float(next(at_seconds)))
         squeezed.look({"a": one})
         return "a" in squeezed.names
 
@@ -472,6 +475,16 @@ def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
     assert not look("master", 9, 100)  # somebody has emptied it
     assert not look("master", 9, 1000)
     assert look("master", 10, 900)
+    assert not look("master", 10, 880, each=500)  # of its large values
+    assert look("master", 11, 900)
     assert not look("master", 0, 900)  # it has restarted
     assert look("master", 1, 900)
     assert not look("slave", 2, 900)
+
+
+def test_buffers_that_are_told_late_are_no_keys_that_somebody_deleted() -> None:
+    squeezed = Squeezed()
+    for at_seconds, counted in ((0.0, 20), (0.5, 20), (1.5, 10), (2.9, 10), (5.0, 10), (9.0, 14)):
+        one = replace(STATS, keys=5000, evicted_keys=int(at_seconds > 0), at_seconds=at_seconds)
+        squeezed.look({"a": replace(one, counted_bytes=STATS.unevictable_bytes + counted * MB)})
+        assert ("a" in squeezed.names) == (at_seconds > 0)
