@@ -1,4 +1,4 @@
-"""That clients took work from a server is remembered when its counters begin anew."""
+"""Whether a server is a queue or a cache is remembered when its counters begin anew."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from sidecar.state.state_store import StateStore
 def with_remembered_work(
     reading: ServerReading, config: ServerConfig, store: StateStore
 ) -> ServerReading:
-    """The reading, with what took work from the server before its counters began anew: neither a
-    restart makes a cache of a queue, nor a stranger whose buffers had it evict a few keys.
+    """The reading, with what is known of it from before its counters began anew. Neither a restart
+    makes a cache of a queue, or a queue of a cache whose clients take an element, nor does a
+    stranger whose buffers had it evict a few keys.
 
-    It is forgotten where the operator calls it a cache.
+    That it is a queue is forgotten where the operator calls it a cache.
     """
-    known = store.now.taking_commands.get(config.name, ())
-    taking = () if config.cache else reading.taking_commands or known
+    name, now = config.name, store.now
+    known, is_cache = now.taking_commands.get(name, ()), name in now.caches
+    taking = () if config.cache or is_cache else reading.taking_commands or known
+    if not taking and reading.evicted_keys and not is_cache:
+        with store.update() as state:
+            state.caches = (*state.caches, name)
     if taking != known:
         with store.update() as state:
-            others = {name: w for name, w in state.taking_commands.items() if name != config.name}
-            state.taking_commands = others | ({config.name: taking} if taking else {})
+            others = {one: w for one, w in state.taking_commands.items() if one != name}
+            state.taking_commands = others | ({name: taking} if taking else {})
     return replace(reading, taking_commands=taking)

@@ -108,6 +108,7 @@ class SidecarState:
             there, whatever became of the room.
         last_changes: by server.
         taking_commands: of servers that are no caches, by which clients took work from them.
+        caches: servers that were seen to evict keys, and not to be such.
         gain: against the sizes that were found; ``None``: SPREDS has kept none so far.
         run_ids: of the processes that were last seen with the planned size, by server.
         replicas: servers that were replicas when they were last seen.
@@ -132,6 +133,7 @@ class SidecarState:
     last_changes: dict[str, SizeChange] = field(default_factory=dict)
     gain: GainSinceInstallation | None = None
     taking_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    caches: tuple[str, ...] = ()
     listeners: dict[str, tuple[int, ...]] = field(default_factory=dict)
     run_ids: dict[str, str] = field(default_factory=dict)
     replicas: tuple[str, ...] = ()
@@ -218,6 +220,7 @@ class SidecarState:
             ),
             last_changes={name: _change(changes.table(name)) for name in changes.names()},
             taking_commands=read_lists(fields, "taking_commands", str, "commands"),
+            caches=read_list(fields, "caches", str, "servers"),
             listeners=read_lists(fields, "listeners", int, "users' numbers"),
             run_ids=_texts(fields.table("run_ids", {})),
             replicas=read_list(fields, "replicas", str, "servers"),

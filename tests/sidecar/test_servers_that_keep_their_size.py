@@ -144,6 +144,24 @@ def test_a_server_from_which_clients_take_work_loses_none_of_it(
         assert "cache = true" in reason
 
 
+def test_a_cache_that_restarts_is_no_queue_for_an_element_that_a_client_took(
+    make_node: MakeNode,
+) -> None:
+    """Before the first look its counters begin anew: all others were emptied for what its file
+    says."""
+    node = make_node("24mb", "24mb")
+    node.actuator.read_all()
+    config = ServerConfig("s0", "")
+    seen = dataclasses.replace(node.actuator.readings["s0"], evicted_keys=5)
+    assert not with_remembered_work(seen, config, node.store).taking_commands
+    assert node.store.now.caches == ("s0",)
+    restarted = dataclasses.replace(seen, evicted_keys=0, taking_commands=("lpop",))
+    assert not with_remembered_work(restarted, config, node.store).taking_commands
+    other = ServerConfig("s1", "")
+    assert with_remembered_work(restarted, other, node.store).taking_commands == ("lpop",)
+    assert node.store.now.caches == ("s0",)
+
+
 def test_a_shrink_ends_where_keys_go_and_their_memory_does_not_come_back(
     make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
