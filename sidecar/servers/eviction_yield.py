@@ -31,6 +31,7 @@ FORGET_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True)
 class _Learned:
+    before: ServerReading
     run_id: str
     at_seconds: float
     unevictable_bytes: int
@@ -82,6 +83,7 @@ class EvictionYield:
             learned.run_id != reading.run_id
             or now_seconds - learned.at_seconds > FORGET_SECONDS
             or reading.counted_bytes < learned.unevictable_bytes
+            or _have_come_back(learned.before, reading)
         ):
             self._learned = None
         if last is None or last.run_id != reading.run_id or not reading.maxmemory_bytes:
@@ -113,7 +115,15 @@ class EvictionYield:
                 "evicted by a smaller maxmemory: it is not shrunk below that",
                 *(self._name, gone, freed, format_size(unevictable_bytes)),
             )
-        self._learned = _Learned(now.run_id, now.at_seconds, unevictable_bytes)
+        self._learned = _Learned(before, now.run_id, now.at_seconds, unevictable_bytes)
+
+
+def _have_come_back(before: ServerReading, now: ServerReading) -> bool:
+    """Whether by now the keys that went have brought back their share: what took their place were
+    buffers of clients that a server told nothing of, as none was there for long."""
+    keys_before, keys = _evictable_keys(before), _evictable_keys(now)
+    is_less = keys <= (1 - FEWEST_RATIO) * keys_before
+    return is_less and _keys_bytes(now) * keys_before <= _keys_bytes(before) * keys
 
 
 def _unexplained_bytes(before: ServerReading, now: ServerReading) -> int:

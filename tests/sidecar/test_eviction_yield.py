@@ -68,6 +68,18 @@ def _taught() -> EvictionYield:
     return learns
 
 
+def test_buffers_that_are_never_told_are_found_out_when_they_are_gone() -> None:
+    """Connections that are replaced all the time: none is there when a server looks at it."""
+    learns = EvictionYield("a", Metrics())
+    assert not _known_bytes(learns.learn(_reading(KEYS)))
+    seen = _reading(KEYS - 600)
+    for tenth in range(5, 50):
+        now = replace(seen, at_seconds=seen.at_seconds + tenth / 10)
+        read = learns.learn(replace(now, counted_bytes=now.counted_bytes + 8 * MB))
+    assert _known_bytes(read)
+    assert not _known_bytes(learns.learn(replace(now, at_seconds=now.at_seconds + 1)))
+
+
 @pytest.mark.parametrize("told_late", [0.0, 1.0])
 def test_buffers_that_come_and_go_are_no_memory_that_stays(told_late: float) -> None:
     """A server tells up to a second late that what took its keys' place are clients' buffers: a
