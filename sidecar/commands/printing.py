@@ -30,7 +30,15 @@ def print_table(rows: Sequence[Sequence[str]], *, wraps: bool = False) -> None:
 
 def print_wrapped(text: str, indent: str = "") -> None:
     """A paragraph; ``indent`` is for all lines but the first."""
-    print(textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False))
+    print(
+        textwrap.fill(
+            text,
+            WIDTH,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,  # a command with options is copied whole
+        )
+    )
 
 
 def about(seconds: float) -> str:

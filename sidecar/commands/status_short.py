@@ -57,6 +57,7 @@ def print_short(status: dict[str, Any]) -> None:
 def _head(told: dict[str, Any]) -> Iterator[str]:
     first, *more = state_words(told)
     yield f"node {told['node']}: {first}"
+    yield from (f"problem: {problem}" for problem in told["problems"])
     yield from more
     if words := lag_words(told, _LATE_SECONDS):
         yield words
@@ -67,7 +68,6 @@ def _head(told: dict[str, Any]) -> Iterator[str]:
         yield f"samples: {told['samples']['received']:,} received so far"
     yield f"last plan: {last_plan_words(told, is_verbose=False)}"
     yield from gains(told, is_verbose=False)
-    yield from (f"problem: {problem}" for problem in told["problems"])
 
 
 def _table(both: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[str, ...]]:

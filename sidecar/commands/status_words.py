@@ -76,6 +76,8 @@ def print_status(status: dict[str, Any]) -> None:
 def _print_sidecar(told: dict[str, Any]) -> None:
     first, *more = state_words(told)
     print_wrapped(f"node {told['node']}: {first}")
+    for problem in told["problems"]:
+        print_wrapped(f"problem: {problem}", indent="  ")
     for words in more:
         print_wrapped(words)
     print(lag_words(told))
@@ -83,8 +85,6 @@ def _print_sidecar(told: dict[str, Any]) -> None:
     print_wrapped(f"last plan: {last_plan_words(told, is_verbose=True)}", indent="  ")
     for words in gains(told, is_verbose=True):
         print_wrapped(words, indent="  ")
-    for problem in told["problems"]:
-        print_wrapped(f"problem: {problem}", indent="  ")
 
 
 def samples_words(told: dict[str, Any]) -> str:
