@@ -53,12 +53,13 @@ def server_sentences(
         ]
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]}.get(config.name) if plan else None
-    in_force = None if plan and plan["overtaken_by"] else planned
+    # What somebody set by hand is no plan's.
+    in_force = None if (plan and plan["overtaken_by"]) or server["held"] else planned
     apart = apart_words(server)
     if not is_verbose:
         return [
             *_size_now(server, told),
-            *_short_why(server, planned, dict(told), history),
+            *([] if server["held"] else _short_why(server, planned, dict(told), history)),
             *since_installation(server, told),
             *_worth(server, in_force, _OTHER_SIZES[::3]),
             *_measured(server, is_apart=bool(apart)),

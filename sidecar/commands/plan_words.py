@@ -88,7 +88,7 @@ def decision_words(plan: dict[str, Any]) -> str:
     elif not plan["carried_out"]:
         what = f"not carried out ({plan['not_carried_out_because'] or 'nobody says why'})"
     since = plan["overtaken_by"]
-    return f"{what}, and sizes are others since ({since})" if since else what
+    return f"{what}, and sizes have changed since ({since})" if since else what
 
 
 # Of all reads, by weight: fewer change no gain.

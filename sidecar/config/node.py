@@ -162,7 +162,7 @@ def _unquoted(text: str, error: tomllib.TOMLDecodeError) -> str:
     place = re.search(r"at line (\d+)", str(error))
     line = text.split("\n")[int(place[1]) - 1] if place else ""
     option = re.match(r"\s*(\w+)\s*=\s*[\w./%:-]*[A-Za-z%/][\w./%:-]*\s*(#|$)", line)
-    if "('server',)" in str(error):
+    if "('server',)" in str(error) or re.search(r"^\s*\[server\]", text, re.MULTILINE):
         return ": each server begins with [[server]], in double brackets"
     return f": the value of {option[1]} must stand in quotes" if option else ""
 

@@ -160,7 +160,7 @@ class PlanApplication:
                 words = "the last plan is carried out already"
                 if self.overtaken_by:
                     words += (
-                        f", and sizes are others since ({self.overtaken_by}): wait for the next"
+                        f", and sizes have changed since ({self.overtaken_by}): wait for the next"
                     )
                 raise OrderRefusedError(words)
             age_seconds = time.time() - plan.observation_made_at_seconds

@@ -379,7 +379,7 @@ def test_plan_is_a_table_with_reasons(
         "status", code=1
     )
     sidecar.document["last_plan"]["overtaken_by"] = "rollback by bob"
-    assert "carried out, and sizes are others since (rollback by bob): mean access" in printed(
+    assert "carried out, and sizes have changed since (rollback by bob): mean access" in printed(
         "status", code=1
     )
     sidecar.document["last_plan"] = None

@@ -240,7 +240,7 @@ def test_a_recommended_plan_is_carried_out_once_when_somebody_says_so(
         has = format_size(applied["s0"])
         assert said.startswith(f"going back to s0 12 MiB (from {has}), s1 12 MiB (from ")
         assert told["last_plan"]["overtaken_by"] == "rollback by ann"
-        assert "sizes are others since (rollback by ann)" in plan_in_short(told)
+        assert "sizes have changed since (rollback by ann)" in plan_in_short(told)
         for server in told["servers"]:
             assert server["recommended_bytes"] is None
             if server["predicted_hit_ratio"] is not None:

@@ -157,3 +157,13 @@ def test_a_latency_that_counts_for_less_than_its_team_says(stated_seconds: float
     bounded = "Its backend latency counts as 100 ms (its team says 5000 ms)."
     plain = "Its backend latency is 100 ms, as its team says."
     assert words == (plain if stated_seconds == 0.1 else bounded)
+
+
+def test_of_a_size_set_by_hand_no_plan_gives_the_reason(told: dict[str, Any]) -> None:
+    assert "Plan " in " ".join(short(told))
+    hold = {"bytes": 5 * MIB, "at_seconds": NOW_SECONDS, "config": None}
+    told["servers"][0].update(held=hold, maxmemory_bytes=5 * MIB)
+    said = " ".join(short(told))
+    assert "Somebody gave it 5 MiB by hand" in said
+    assert "Plan " not in said
+    assert "One more MiB" not in said
