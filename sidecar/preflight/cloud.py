@@ -16,7 +16,7 @@ from typing import Any
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.solver_function import check_function
+from sidecar.preflight.solver_function import LIMIT_SECONDS, check_function, code_of
 from sidecar.storage.configured_stores import make_bucket
 from sidecar.storage.store import BucketStore, StoreError
 from solver_lambda.documents.keys import (
@@ -68,8 +68,6 @@ def _allow(sid: str, actions: list[str], resource: str) -> dict[str, Any]:
     return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
 
 
-# For each question.
-LIMIT_SECONDS = 5.0
 _RIGHTS = (
     "give the node's role the rights that 'spreds check --iam' prints; where they come by tag, its "
     "tag spreds-node must be the node's name"
@@ -119,13 +117,12 @@ def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
 
 def _identity(cloud: CloudConfig) -> Finding:
     from sidecar.storage.aws import aws_errors, client
-    from sidecar.storage.store_s3 import error_code
 
     sts = client("sts", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
     try:
         caller = sts.get_caller_identity()["Arn"]
     except aws_errors() as error:
-        if error_code(error) or "redentials" in type(error).__name__:
+        if code_of(error) or "redentials" in type(error).__name__:
             return Finding("problem", "controller", f"AWS does not know us: {error}", _CREDENTIALS)
         # A node may have a way to S3 and SQS alone.
         return Finding("advice", "controller", f"who we are is not known: {error}", _NETWORK)
@@ -162,7 +159,7 @@ def _plans(node: str, cloud: CloudConfig) -> Finding:
     try:
         bucket.get(plan_key(node, 0), max_bytes=1)
     except StoreError as error:
-        if _code(error.__cause__) not in _FORBIDDEN:
+        if code_of(error.__cause__) not in _FORBIDDEN:
             return Finding("problem", key, str(error), _remedy(key, error.__cause__))
         # That is how an absent key is answered to who may not list, too.
         what = f"{bucket} answers; whether plans may be read is seen with the first one"
@@ -178,7 +175,7 @@ def _queue(cloud: CloudConfig, url: str) -> Finding:
     try:
         sqs.change_message_visibility(QueueUrl=url, ReceiptHandle="none", VisibilityTimeout=0)
     except aws_errors() as error:
-        if _code(error) not in _NO_RECEIPT:
+        if code_of(error) not in _NO_RECEIPT:
             return Finding("problem", key, f"{shown_url(url)}: {error}", _remedy(key, error))
     return Finding("ok", key, f"{shown_url(url)} answers")
 
@@ -193,7 +190,7 @@ def _subscription(cloud: CloudConfig, url: str) -> Finding:
     try:
         found = [one for page in islice(pages, _MOST_PAGES) for one in page["Subscriptions"]]
     except aws_errors() as error:
-        if _code(error) not in (*_FORBIDDEN, "AuthorizationError"):
+        if code_of(error) not in (*_FORBIDDEN, "AuthorizationError"):
             return Finding("problem", key, f"{cloud.topic_arn}: {error}", _remedy(key, error))
         # A node's own rights do not reach so far.
         return Finding("ok", key, "whether the queue is subscribed may not be seen from here")
@@ -204,15 +201,9 @@ def _subscription(cloud: CloudConfig, url: str) -> Finding:
 
 
 def _remedy(key: str, error: BaseException | None) -> str:
-    code = _code(error)
+    code = code_of(error)
     if not code:
         return _NETWORK
     if code in _FORBIDDEN:
         return _RIGHTS
     return f"mend {key}, or controller.region: python -m infra.node_config prints both"
-
-
-def _code(error: BaseException | None) -> str:
-    from sidecar.storage.store_s3 import error_code
-
-    return error_code(error) if isinstance(error, Exception) else ""

@@ -13,7 +13,7 @@ from sidecar.config.controller_config import CloudConfig
 from sidecar.preflight.finding import Finding
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX
 
-WHERE = "controller, function"
+_WHERE = "controller, function"
 # For each question.
 LIMIT_SECONDS = 5.0
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "403")
@@ -36,10 +36,10 @@ def check_function(node: str, cloud: CloudConfig) -> Iterator[Finding]:
     try:
         yield from _functions(node, cloud)
     except aws_errors() as error:
-        if _code(error) in _FORBIDDEN:
-            yield Finding("ok", WHERE, f"what observations start, and how it fares, {_UNSEEN}")
+        if code_of(error) in _FORBIDDEN:
+            yield Finding("ok", _WHERE, f"what observations start, and how it fares, {_UNSEEN}")
         else:
-            yield Finding("advice", WHERE, f"what observations start is not known: {error}")
+            yield Finding("advice", _WHERE, f"what observations start is not known: {error}")
 
 
 def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
@@ -47,12 +47,12 @@ def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
     owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
     told = _client("s3", cloud).get_bucket_notification_configuration(Bucket=bucket, **owner)
     if "EventBridgeConfiguration" in told:
-        yield Finding("ok", WHERE, f"{bucket} starts a task by EventBridge, which is not looked at")
+        yield Finding("ok", _WHERE, f"{bucket} starts a task by EventBridge, not looked at")
         return
     functions = _functions_of(node, told, cloud)
     if not functions:
         what = f"observations of {node} in {bucket} start no function: no plan will come"
-        yield Finding("problem", WHERE, what, _DEPLOY)
+        yield Finding("problem", _WHERE, what, _DEPLOY)
     for function in functions:
         yield from _state(function, cloud)
 
@@ -86,18 +86,18 @@ def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
     try:
         state = functions.get_function_configuration(FunctionName=name)
     except aws_errors() as error:
-        if _code(error) not in _ABSENT:
+        if code_of(error) not in _ABSENT:
             raise
-        yield Finding("problem", WHERE, f"{name} does not exist, so no plan will come", _DEPLOY)
+        yield Finding("problem", _WHERE, f"{name} does not exist, so no plan will come", _DEPLOY)
         return
     if state.get("State", "Active") not in ("Active", "Inactive"):  # the latter sleeps
         why = state.get("StateReason", "AWS says no reason")
-        yield Finding("problem", WHERE, f"{name} is in state {state['State']}: {why}", _DEPLOY)
+        yield Finding("problem", _WHERE, f"{name} is in state {state['State']}: {why}", _DEPLOY)
         return
     concurrency = functions.get_function_concurrency(FunctionName=name)
     if concurrency.get("ReservedConcurrentExecutions") == 0:
         what = f"{name} may not run: its reserved concurrency is 0"
-        yield Finding("problem", WHERE, what, "somebody stopped it: give it its concurrency back")
+        yield Finding("problem", _WHERE, what, "somebody stopped it: give it its concurrency back")
         return
     yield _runs(name, cloud)
     yield from _refused(name, functions, cloud)
@@ -105,8 +105,9 @@ def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
 
 def _runs(name: str, cloud: CloudConfig) -> Finding:
     """By its metrics of the last hour."""
+    metrics = _client("cloudwatch", cloud)
     runs, errors, throttles = (
-        _sum(name, metric, cloud) for metric in ("Invocations", "Errors", "Throttles")
+        _sum(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
     )
     if errors or throttles:
         what = (
@@ -114,8 +115,8 @@ def _runs(name: str, cloud: CloudConfig) -> Finding:
             "were refused for want of concurrency"
         )
         log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
-        return Finding("problem", WHERE, what, log)
-    return Finding("ok", WHERE, f"{name} may run; {runs:.0f} runs in the last hour, none failed")
+        return Finding("problem", _WHERE, what, log)
+    return Finding("ok", _WHERE, f"{name} may run; {runs:.0f} runs in the last hour, none failed")
 
 
 def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]:
@@ -125,7 +126,7 @@ def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]
     try:
         told = functions.get_function_event_invoke_config(FunctionName=name)
     except aws_errors() as error:
-        if _code(error) not in _ABSENT:
+        if code_of(error) not in _ABSENT:
             raise
         return
     arn = told.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination", "")
@@ -139,14 +140,14 @@ def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]
     )
     if count:
         what = f"{count} observations of this installation were refused, and wait in {queue}"
-        yield Finding("problem", WHERE, what, "read why in one of them, then purge the queue")
+        yield Finding("problem", _WHERE, what, "read why in one of them, then purge the queue")
     else:
-        yield Finding("ok", WHERE, f"no observation was refused: {queue} is empty")
+        yield Finding("ok", _WHERE, f"no observation was refused: {queue} is empty")
 
 
-def _sum(name: str, metric: str, cloud: CloudConfig) -> float:
+def _sum(name: str, metric: str, metrics: Any) -> float:
     now = datetime.now(UTC)
-    told = _client("cloudwatch", cloud).get_metric_statistics(
+    told = metrics.get_metric_statistics(
         Namespace="AWS/Lambda",
         MetricName=metric,
         Dimensions=[{"Name": "FunctionName", "Value": name}],
@@ -164,7 +165,8 @@ def _client(service: str, cloud: CloudConfig) -> Any:
     return client(service, cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
 
 
-def _code(error: Exception) -> str:
+def code_of(error: BaseException | None) -> str:
+    """The code in AWS' answer; empty if there was none."""
     from sidecar.storage.store_s3 import error_code
 
-    return error_code(error)
+    return error_code(error) if isinstance(error, Exception) else ""

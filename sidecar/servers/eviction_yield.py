@@ -32,7 +32,6 @@ FORGET_SECONDS = 6 * 3600.0
 @dataclass(frozen=True)
 class _Learned:
     before: ServerReading
-    run_id: str
     at_seconds: float
     unevictable_bytes: int
 
@@ -80,7 +79,7 @@ class EvictionYield:
     def _follow(self, reading: ServerReading) -> None:
         last, learned, now_seconds = self._last, self._learned, reading.at_seconds
         if learned is not None and (
-            learned.run_id != reading.run_id
+            learned.before.run_id != reading.run_id
             or now_seconds - learned.at_seconds > FORGET_SECONDS
             or reading.counted_bytes < learned.unevictable_bytes
             or _have_come_back(learned.before, reading)
@@ -115,7 +114,7 @@ class EvictionYield:
                 "evicted by a smaller maxmemory: it is not shrunk below that",
                 *(self._name, gone, freed, format_size(unevictable_bytes)),
             )
-        self._learned = _Learned(before, now.run_id, now.at_seconds, unevictable_bytes)
+        self._learned = _Learned(before, now.at_seconds, unevictable_bytes)
 
 
 def _have_come_back(before: ServerReading, now: ServerReading) -> bool:
