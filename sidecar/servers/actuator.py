@@ -255,7 +255,7 @@ class Actuator:
             moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
             self.convergence.note(
                 moved=moved or self.pace.is_waiting,
-                freeing=any(state.reachable and state.still_frees for state in self.latest),
+                freeing=any(state.still_shrinks for state in self.latest),
                 is_there=self.intermediate_sizes.is_there(self.latest),
                 in_words=lambda: sizes_in_words(self.states(), self.under_way()),
             )

@@ -150,7 +150,7 @@ class BudgetKeeper:
         # Also of further room, the sizes from before any was made.
         first = room.before_bytes if room is not None else targets_bytes
         before = self._with_replicas(servers, first)
-        needed = room.still_needed(least) if room is not None else {}
+        needed = room.still_needed(self._known(least)) if room is not None else {}
         needed |= {name: least[name] for name in self._actuator.too_small & least.keys()}
         needed = {name: size for name, size in needed.items() if size > before[name]}
         if beside_bytes or needed:
@@ -244,7 +244,13 @@ class BudgetKeeper:
             with self._store.update() as state:
                 state.room = room.after(targets_bytes, unread) if is_planned else None
             return None
-        return room.before_bytes if room.is_needed_less(beside_bytes, least_bytes) else None
+        is_less = room.is_needed_less(beside_bytes, self._known(least_bytes))
+        return room.before_bytes if is_less else None
+
+    def _known(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
+        """Of those that answer: who is busy may be filling the room that it got."""
+        answers = {state.name for state in self._actuator.latest if state.reachable}
+        return {name: size for name, size in least_bytes.items() if name in answers}
 
     def _shared(
         self,

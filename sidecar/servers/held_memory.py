@@ -24,7 +24,12 @@ LONGEST_FREEING_SECONDS = 600.0
 
 
 class HeldMemory:
-    """Of one server, over time."""
+    """Of one server, over time.
+
+    Attributes:
+        was_at_limit: it has come down to its limit since the last shrink. What it holds above it
+            now is its clients': a script writes much before anything is evicted for it.
+    """
 
     def __init__(self, name: str, memory: MemoryConfig, metrics: Metrics) -> None:
         self._name = name
@@ -37,9 +42,11 @@ class HeldMemory:
         self._least_bytes: float | None = None
         self._began_at = self._freed_at = 0.0
         self._stuck = False
+        self.was_at_limit = False
 
     def note_shrink(self) -> None:
         """A shrink is sent: resident memory is waited for, from now on."""
+        self.was_at_limit = False
         self._rss_until = time.monotonic() + self._memory.rss_wait_seconds
 
     def held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
@@ -80,7 +87,7 @@ class HeldMemory:
         """
         now = time.monotonic()
         if not state.is_freeing:
-            self._least_bytes, self._stuck = None, False
+            self._least_bytes, self._stuck, self.was_at_limit = None, False, True
             return False
         if self._least_bytes is None:
             self._least_bytes, self._began_at, self._freed_at = state.held_bytes, now, now

@@ -192,7 +192,7 @@ class ServerWatch:
             self._at_most_bytes, last.unevictable_bytes
         )
         stuck = self._held.is_stuck(state) or (state.is_freeing and nothing_goes)
-        return replace(state, stuck=stuck)
+        return replace(state, stuck=stuck, was_at_limit=self._held.was_at_limit)
 
     def take_window(self) -> ReadingWindow:
         """What was read since the last call."""

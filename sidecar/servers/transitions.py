@@ -54,6 +54,7 @@ class ServerState:
         floor_bytes: a shrink goes no further now, though its target may be below.
         most_counted_bytes: of one that cannot be given another size, what others make room for.
         least_bytes: with less it would refuse writes.
+        was_at_limit: see ``HeldMemory``.
     """
 
     name: str
@@ -70,6 +71,7 @@ class ServerState:
     floor_bytes: int = 0
     most_counted_bytes: float = math.inf
     least_bytes: int = 0
+    was_at_limit: bool = False
 
     @property
     def moves(self) -> bool:
@@ -127,6 +129,11 @@ class ServerState:
     def still_frees(self) -> bool:
         """Whether it is worth waiting for."""
         return self.is_freeing and self.evicts and not self.stuck
+
+    @property
+    def still_shrinks(self) -> bool:
+        """Whether what it frees is what its last shrink asks of it."""
+        return self.reachable and self.still_frees and not self.was_at_limit
 
 
 @dataclass(frozen=True)

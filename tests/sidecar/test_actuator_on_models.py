@@ -351,6 +351,12 @@ def test_its_arrival_is_told_what_happened_in_the_step(
     words = told[-1]["in_words"]
     assert callable(words)
     assert "s0" in words()
+    # A script of a client may write much before anything is evicted for it: nothing waits for that.
+    node.servers[0].used_bytes = 10 * MIB
+    node.stage.wait(10)  # for resident memory
+    node.servers[0].used_bytes = 20 * MIB
+    node.actuator.step()
+    assert (told[-1]["freeing"], node.actuator.latest[0].is_freeing) == (False, True)
 
 
 @pytest.mark.parametrize("gradual", [False, True])

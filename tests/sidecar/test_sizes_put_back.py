@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from sidecar.servers.budget_fit import unmovable_bytes
 from sidecar.servers.budget_keeper import BudgetKeeper, not_put_back, to_put_back
 from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.transitions import ServerState
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -89,9 +91,14 @@ def test_who_hangs_counts_with_what_it_has(three: ThreeServers) -> None:
     assert sum(three.sizes) <= BUDGET_BYTES
 
 
-def kept(*states: ServerState, least: dict[str, int] | None = None) -> dict[str, int] | None:
+def kept(
+    *states: ServerState, least: dict[str, int] | None = None, room: RoomMade | None = None
+) -> dict[str, int] | None:
     """The targets that the keeper gives beside these, if it gives any; in MiB."""
     given: list[dict[str, int]] = []
+    store = StateStore(None)
+    with store.update() as state:
+        state.room = room
     actuator: Any = SimpleNamespace(
         looks_on=False,
         settled=True,
@@ -104,12 +111,22 @@ def kept(*states: ServerState, least: dict[str, int] | None = None) -> dict[str,
         set_targets=lambda sizes, _why: given.append(sizes),
     )
     configs = [ServerConfig(state.name, "", minimum_bytes=2 * MB) for state in states]
-    BudgetKeeper(actuator, StateStore(None), Metrics(), lambda *_: None).keep(configs)
+    BudgetKeeper(actuator, store, Metrics(), lambda *_: None).keep(configs)
     return {name: size // MB for name, size in given[0].items()} if given else None
 
 
 def server(name: str, size: float, target: int, **more: bool) -> ServerState:
     return ServerState(name, size * MB, 0, target * MB, **more)
+
+
+def test_room_that_is_perhaps_being_filled_is_not_given_back() -> None:
+    """One that hung after it had needed less was cut to its first size as soon as it answered: keys
+    that it had taken meanwhile were evicted."""
+    first, made = dict.fromkeys("abc", 16 * MB), {"a": 32 * MB, "b": 8 * MB, "c": 8 * MB}
+    a, others = server("a", 32, 32), (server("b", 8, 8), server("c", 8, 8))
+    room = RoomMade(first, made, {}, {"a": 30 * MB})
+    assert kept(replace(a, reachable=False), *others, least={"a": 2}, room=room) is None
+    assert kept(a, *others, least={"a": 2}, room=room) == {"a": 16, "b": 16, "c": 16}
 
 
 def test_beside_one_that_hangs_the_others_give_but_keep_what_they_need() -> None:
