@@ -29,7 +29,7 @@ from sidecar.observer import (
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
 from sidecar.servers.reading_window import LastingNeeds
-from sidecar.servers.reserved_memory import excess_bytes
+from sidecar.servers.reserved_memory import excess_bytes, on_the_way
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
@@ -249,7 +249,7 @@ class ObservationCycle:
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
         states = self._actuator.states()
-        under_way = self._actuator.under_way() | to_put_back(states)
+        under_way = on_the_way(states) | self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
         # Who was promoted just now keeps what it got as a replica.

@@ -31,6 +31,16 @@ def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, i
     )
 
 
+def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
+    """Sizes in bytes that servers can be brought to and do not have yet: those that give do so in
+    portions, and those that get wait for that."""
+    return {
+        state.name: int(state.goal_bytes)
+        for state in states
+        if state.goal_bytes != state.maxmemory_bytes < math.inf
+    }
+
+
 def reserved_by_server(states: Sequence[ServerState]) -> dict[str, int]:
     """What nobody else may be promised: the planned size, or more that may be in force, as far as
     it counts; but not what somebody set by hand and that is to be put back."""

@@ -70,12 +70,14 @@ def explain_server(
     eat, figures = EffectiveAccessTime.of(server), server_figures(server, size_bytes, share)
     before, after = figures["eat_before_seconds"], figures["eat_seconds"]
     after_bytes = size_bytes or size_in_force(server)
+    reason = _reason(server, size_bytes, before, after, circumstances)
     return ServerPlan(
         name=server.name,
         maxmemory_before_bytes=server.maxmemory_bytes,
         maxmemory_bytes=size_bytes,
         **figures,
-        reason=_reason(server, size_bytes, before, after, circumstances)
+        reason=reason
+        + _maximum_note(server, size_bytes, reason, circumstances)
         + "".join(_bound_note(bound, after_bytes, circumstances) for bound in bounds_of(server))
         + _minimum_note(server, circumstances)
         + _backend_note(server),
@@ -195,6 +197,16 @@ def _bound_note(bound: Bound, size_bytes: float, circumstances: PlanContext) -> 
         why = circumstances.limit if circumstances.limit and not circumstances.keeps else None
         why = f"is not met yet: {why}" if why else "is not met now"
     return f"; its bound of {bound.words(bound.most)} {why}, {bound.words(amount)} is what it gets"
+
+
+def _maximum_note(
+    server: ServerObservation, size_bytes: int, reason: str, circumstances: PlanContext
+) -> str:
+    most = server.maximum_bytes
+    if server.keep_reason is not None or most is None or "its maximum" in reason:
+        return ""
+    is_there = 0 <= most - size_bytes < circumstances.unit_bytes
+    return f"; its maximum of {format_size(most)} allows no more" if is_there else ""
 
 
 def _minimum_note(server: ServerObservation, circumstances: PlanContext) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.control.enforcement import Enforcement
-from sidecar.servers import intermediate_sizes
+from sidecar.servers import intermediate_sizes, pace
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.state_store import StateStore
@@ -240,6 +240,27 @@ def test_an_interrupted_sidecar_goes_on_and_its_observations_tell_what_is_planne
 
         # It says what was read last.
         wait_until(lambda: "planned" not in told(), told)
+
+
+def test_what_is_given_in_portions_counts_as_given(
+    path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that was made meanwhile found the sizes above the budget, and changed them."""
+    for name in ("KEYS_PER_SECOND", "SIZE_RATIO_PER_SECOND", "LEAST_BYTES_PER_SECOND"):
+        monkeypatch.setattr(pace, name, 1e-6)
+    fill(servers["donor"], 16)  # it is full
+    targets = {"donor": 8 * MB, "grower": 16 * MB}
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar.cycles, sidecar.metrics.snapshot)
+        sidecar._actuator.engage(targets, targets, "test")
+        wait_until(lambda: sidecar._actuator.pace.is_waiting, sidecar.metrics.snapshot)
+        before = sidecar.cycles
+        wait_until(lambda: sidecar.cycles > before + 1, sidecar.metrics.snapshot)
+        observation = sidecar.last_observation
+        assert observation is not None
+        assert settled_sizes(servers)["donor"] > 11 * MB
+        assert observation.in_force_bytes == targets
+        assert sidecar._actuator.targets() == targets
 
 
 def test_one_of_which_too_little_is_known_goes_on_giving_as_the_others_fill(
