@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
+from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.promotions import LastingKeys, follow_roles
-from sidecar.servers.reserved_memory import counted_bytes, hanging, reserved_bytes, takers
+from sidecar.servers.reserved_memory import counted_bytes, hanging, shrunk_bytes, takers
 from sidecar.servers.sizes_in_words import limit_words
 from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.transitions import ServerState
@@ -23,23 +24,14 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
+# So often sizes change for what clients hold; after that once in so long. Where two servers need
+# more than there is, each takes it from the other for as long as both do.
+_MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
-
-
-def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
-    """Limits when all shrinks are done that can be done, and no growth. One that does not answer
-    has what it had: what it is to get waits until it does."""
-    return {state.name: _shrunk_bytes(state) for state in states}
-
-
-def _shrunk_bytes(state: ServerState) -> int:
-    if state.contested or state.goal_bytes == math.inf:
-        return reserved_bytes(state)
-    return int(min(state.maxmemory_bytes, state.goal_bytes))
 
 
 def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
@@ -77,6 +69,7 @@ class BudgetKeeper:
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
         self._lasting_keys, self._squeezed = LastingKeys(), Squeezed()
+        self._rate, self._is_over = RateLimit(_MOST_AT_ONCE, _ONE_MORE_SECONDS), False
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
@@ -94,7 +87,7 @@ class BudgetKeeper:
         # Nothing here may wait for the actuator, which may wait for a server that hangs.
         beside = counted_bytes(servers, states, budget_bytes, least)
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
-        over = bool(beside) and sum(shrunk.values()) > budget_bytes
+        self._is_over = over = bool(beside) and sum(shrunk.values()) > budget_bytes
         targets = {state.name: state.target_bytes for state in states}
         wanted = self._wanted_again(servers, targets, beside, least)
         if not over and not too_small and wanted is None:
@@ -110,7 +103,6 @@ class BudgetKeeper:
         if sizes == targets or (too_small and not over and is_about(sizes, targets)):
             self._share_unused(servers, targets, beside, least)
             return
-        self._metrics.sizes_fitted.inc()
         room = self._store.now.room
         made = self._room(servers, targets, sizes, beside, is_less=wanted is not None)
         needed = made.needed_bytes if made is not None and not made.is_returned else {}
@@ -178,7 +170,6 @@ class BudgetKeeper:
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
         if room and fitted and fitted != targets_bytes:
-            self._metrics.sizes_fitted.inc()
             sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
             self._set(targets_bytes, sizes, UNUSED, room.shifted(sizes))
 
@@ -196,7 +187,8 @@ class BudgetKeeper:
             log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
         if not replicas:
             return f"room for what {names} cannot evict"
-        log.info("%s follows its primary, and uses more than it counts with: it grows", replicas)
+        words = f"{replicas} follows its primary, and uses more than it counts with: it grows"
+        log.info("%s", words, extra=BOUNDED)
         held = f"room for what {replicas} holds as a replica"
         return f"{held}, and for what {names} cannot evict" if names else held
 
@@ -281,6 +273,8 @@ class BudgetKeeper:
         *,
         at_once: bool = False,
     ) -> None:
+        if not self._is_over and self._rate.wait_seconds("sizes"):
+            return  # clients can bring about any of it, again and again
         try:
             if at_once:
                 self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
@@ -291,6 +285,7 @@ class BudgetKeeper:
             return
         with self._store.update() as state:
             state.make_room(room)
+        self._metrics.sizes_fitted.inc()
         self._tell(before_bytes, sizes_bytes, purpose)
 
     def _tell_exceeded(self, words: Mapping[str, str]) -> None:

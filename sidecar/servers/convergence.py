@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.state.state_store import StateStore
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,6 @@ class Convergence:
             state.settled = is_there
         # While memory is handed over there is not a line for each portion.
         if is_there or not self._told:
-            log.info("%s: %s", self._purpose, in_words())
+            log.info("%s: %s", self._purpose, in_words(), extra=BOUNDED)
         self._told, self._is_there = True, is_there
         self._settled.set()

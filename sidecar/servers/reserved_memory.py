@@ -31,6 +31,18 @@ def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, i
     )
 
 
+def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
+    """Limits when all shrinks are done that can be done, and no growth. One that does not answer
+    has what it had: what it is to get waits until it does."""
+    return {state.name: _shrunk_bytes(state) for state in states}
+
+
+def _shrunk_bytes(state: ServerState) -> int:
+    if state.contested or state.goal_bytes == math.inf:
+        return reserved_bytes(state)
+    return int(min(state.maxmemory_bytes, state.goal_bytes))
+
+
 def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
     """Sizes in bytes that servers can be brought to and do not have yet: those that give do so in
     portions, and those that get wait for that."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from socket import socket
 
 from sidecar.base.http_journal import HttpJournal
+from sidecar.base.rate_limit import RateLimit
 from sidecar.config.operators import OperatorsConfig
-from sidecar.control.order_rate import OrderRate
 from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.routes import Documents, operators_router
 from sidecar.web.token_file import TokenFile
@@ -41,7 +41,7 @@ class OperatorsServer:
         self._watched = watched
         documents = Documents(watched)
         self.unix_router = operators_router(
-            documents, watched, PeerGuard(), OrderRate(burst=30, seconds=1.0)
+            documents, watched, PeerGuard(), RateLimit(burst=30, seconds=1.0)
         )
         guard = _tcp_guard(config.token)
         self._token: TokenFile | None = None
@@ -52,7 +52,7 @@ class OperatorsServer:
             documents,
             watched,
             guard,
-            OrderRate(burst=10, seconds=2.0),
+            RateLimit(burst=10, seconds=2.0),
             anywhere=config.anywhere,
         )
         self._unix: tuple[UnixSocket, HttpServer] | None = None

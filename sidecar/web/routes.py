@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from sidecar.base.rate_limit import RateLimit
 from sidecar.control.order import Order, OrderRefusedError
-from sidecar.control.order_rate import OrderRate
 from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
@@ -90,7 +90,7 @@ def operators_router(
     documents: Documents,
     watched: SidecarView,
     guard: Callable[[Request], Authorised],
-    rate: OrderRate,
+    rate: RateLimit,
     *,
     anywhere: bool = False,
 ) -> Router:
@@ -117,7 +117,7 @@ def operators_router(
     return Router([*documents.routes(), orders], OwnNames(anywhere=anywhere))
 
 
-def _charge(proof: Authorised, rate: OrderRate) -> None:
+def _charge(proof: Authorised, rate: RateLimit) -> None:
     if wait_seconds := rate.wait_seconds(proof.party):
         raise RefusedError(
             HTTPStatus.TOO_MANY_REQUESTS,

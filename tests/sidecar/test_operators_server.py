@@ -25,10 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.base.log_setup import MOST_A_MINUTE, RepeatFilter
+from sidecar.base.rate_limit import RateLimit
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
-from sidecar.control.order_rate import OrderRate
 from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
 from sidecar.web import shared as shared_module
@@ -716,7 +716,7 @@ def test_no_bytes_bring_it_down(serve: Serve, watched: ExampleSidecar) -> None:
 
 def test_a_burst_then_one_each_two_seconds() -> None:
     clock = Clock()
-    rate = OrderRate(burst=3, seconds=2.0, now=clock)
+    rate = RateLimit(burst=3, seconds=2.0, now=clock)
     assert [rate.wait_seconds("ann") for _ in range(5)] == [0, 0, 0, 2, 2]
     assert rate.wait_seconds("bob") == 0
     clock.seconds += 2
@@ -730,7 +730,7 @@ def test_no_more_than_the_bucket_and_what_flowed_in(
     pauses: list[float], burst: int, seconds: float
 ) -> None:
     clock = Clock()
-    rate = OrderRate(burst, seconds, now=clock)
+    rate = RateLimit(burst, seconds, now=clock)
     taken = 0
     for pause in pauses:
         clock.seconds += pause
@@ -743,7 +743,7 @@ def test_no_more_than_the_bucket_and_what_flowed_in(
 
 
 def test_what_is_known_of_strangers_is_bounded() -> None:
-    rate = OrderRate(1, 1.0, now=Clock())
+    rate = RateLimit(1, 1.0, now=Clock())
     for number in range(5000):
         assert rate.wait_seconds(str(number)) == 0
     assert len(rate._full_at) == 1000

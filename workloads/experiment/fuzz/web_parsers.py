@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.metrics import Metrics
+from sidecar.base.rate_limit import RateLimit
 from sidecar.control.order import Order
-from sidecar.control.order_rate import OrderRate
 from sidecar.delivery.http_delivery import delivery_router
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.web.routes import Documents, operators_router
@@ -78,7 +78,7 @@ class _Inbox:
 def web_parsers() -> list[Parser]:
     watched = _Watched()
     orders = operators_router(
-        Documents(watched), watched, TokenGuard("secret", "no token"), OrderRate(10**9, 0.0)
+        Documents(watched), watched, TokenGuard("secret", "no token"), RateLimit(10**9, 0.0)
     )
     inbox: Any = _Inbox()
     return [

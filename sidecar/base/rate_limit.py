@@ -1,4 +1,4 @@
-"""How fast orders may come, so that a flood of them hides nothing and holds up nobody."""
+"""How often something may be done for somebody, so that a flood hides and holds up nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
-# Whoever orders, by name; the users of a machine are few, and so are the tokens.
+# Whoever asks, by name; the users of a machine are few, and so are the tokens.
 _MOST_KNOWN = 1000
 
 
-class OrderRate:
-    """A bucket for each who gives orders: ``burst`` of them at once, and one more each ``seconds``
-    after that. Any thread may call."""
+class RateLimit:
+    """A bucket for each who asks: ``burst`` times at once, and once more each ``seconds`` after
+    that. Any thread may call."""
 
     def __init__(
         self, burst: int, seconds: float, now: Callable[[], float] = time.monotonic
@@ -25,8 +25,8 @@ class OrderRate:
         self._full_at: dict[str, float] = {}
 
     def wait_seconds(self, by: str) -> int:
-        """Takes one order from the bucket; if there is none, takes nothing and says in how many
-        seconds there is one."""
+        """Takes one from the bucket; if there is none, takes nothing and says in how many seconds
+        there is one."""
         now = self._now()
         with self._lock:
             full_at = max(now, self._full_at.pop(by, now))
