@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import sys
 import time
 from collections.abc import Collection, Iterator
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_TIME_WAIT, _LISTENS = "06", "0A"
-_OPEN = ("01", "03", "08")  # established, not quite yet, ended by us: so may be what nobody accepts
+from solver_lambda.http.socket_diag import (
+    CLOSE_WAIT,
+    ESTABLISHED,
+    LISTENS,
+    SYN_RECEIVED,
+    TIME_WAIT,
+    End,
+    Host,
+    SocketRow,
+    listening_at,
+    with_ends,
+)
+
+log = logging.getLogger(__name__)
+
+# Of connections; so may be what nobody accepts. The last is ended by us.
+_OPEN = (ESTABLISHED, SYN_RECEIVED, CLOSE_WAIT)
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
 _UNSEEN_SECONDS = 0.2
 # Between two looks, more and more: most accept at once, but who is stopped accepts nothing, and a
@@ -21,7 +38,6 @@ _UNSEEN_SECONDS = 0.2
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.2
 
 PROC = Path("/proc")
-Host = IPv4Address | IPv6Address
 _AT_ALL: list[Host] = [IPv4Address(0), IPv6Address(0)]
 
 
@@ -30,15 +46,6 @@ class ListeningSocket(NamedTuple):
 
     inode: str
     user_id: int
-
-
-class _Row(NamedTuple):
-    """A socket of TCP; of a connection that nobody has accepted yet, the number is 0."""
-
-    local: tuple[Host, int]
-    remote: tuple[Host, int]
-    state: str
-    socket: ListeningSocket
 
 
 def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket]:
@@ -67,12 +74,13 @@ def addresses_of(name: str, port: int) -> set[Host]:
     return {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
 
 
-def all_listening(proc: Path = PROC) -> Iterator[tuple[tuple[Host, int], ListeningSocket]]:
+def all_listening(proc: Path = PROC) -> Iterator[tuple[End, ListeningSocket]]:
     """Addresses with their ports, and the sockets that listen there; ``proc``: of the kernel.
 
     Raises OSError where that does not tell.
     """
-    return ((row.local, row.socket) for row in _rows(None, proc) if row.state == _LISTENS)
+    rows = _listening_rows(0) if proc == PROC else (row for _, row in _table(proc, 0))
+    return ((row.local, _socket(row)) for row in rows if row.state == LISTENS)
 
 
 def beside(listening: socket.socket) -> set[ListeningSocket]:
@@ -112,13 +120,13 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
     began = time.monotonic()
     unseen_since, pause_seconds = began, _FIRST_PAUSE_SECONDS
     while True:
-        ends = [row for row in _rows(there[1]) if row.local == there and row.remote == here]
-        waits = any(row.socket.inode == "0" and row.state in _OPEN for row in ends)
+        ends = [row for row in _rows_with(there, here) if row.state != LISTENS]
+        waits = any(not row.inode and row.state in _OPEN for row in ends)
         now = time.monotonic()
         if ends:
             unseen_since = now
         if now - unseen_since >= _UNSEEN_SECONDS or (ends and not waits):
-            return {row.socket for row in ends if row.socket.inode != "0"}
+            return {_socket(row) for row in ends if row.inode}
         if waits and now - began >= wait_seconds:
             raise TimeoutError("nobody has accepted our connection, and nothing was sent")
         time.sleep(min(pause_seconds, max(0.0, began + wait_seconds - now) or pause_seconds))
@@ -148,14 +156,41 @@ def nobody_in_particular() -> int | None:
 
 
 def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
-    return ((row.local[0], row.socket) for row in _rows(port) if row.state == _LISTENS)
+    return ((row.local[0], _socket(row)) for row in _listening_rows(port) if row.state == LISTENS)
 
 
-def _rows(port: int | None, proc: Path = PROC) -> Iterator[_Row]:
-    """Of the sockets with this port at their own end, or, without one, of all that listen. Those of
-    connections that have ended are left out, unread: any user can have a hundred thousand."""
-    ended = f" {_TIME_WAIT} "
-    wanted = f" {_LISTENS} " if port is None else f":{port:04X}"
+def _socket(row: SocketRow) -> ListeningSocket:
+    return ListeningSocket(str(row.inode), row.user_id)
+
+
+def _listening_rows(port: int) -> Iterator[SocketRow]:
+    try:
+        yield from listening_at(port)
+    except OSError as error:
+        _tell_long_way(str(error))
+        yield from (row for _, row in _table(PROC, port))
+
+
+def _rows_with(local: End, remote: End) -> set[SocketRow]:
+    """See ``with_ends``."""
+    try:
+        return with_ends(local, remote)
+    except OSError as error:
+        _tell_long_way(str(error))
+        return {row for end, row in _table(PROC, local[1]) if row.local == local and end == remote}
+
+
+@cache
+def _tell_long_way(error: str) -> None:
+    log.warning("who has a connection is looked up in /proc/net/tcp, which may be long: %s", error)
+
+
+def _table(proc: Path, port: int) -> Iterator[tuple[End, SocketRow]]:
+    """Other ends, and the sockets with this port at their own end, or, with 0, all that listen.
+    Those of connections that have ended are left out, unread: any user can have a hundred
+    thousand."""
+    ended = f" {TIME_WAIT:02X} "
+    wanted = f":{port:04X}" if port else f" {LISTENS:02X} "
     for table in ("tcp", "tcp6"):
         path = proc / "net" / table
         if table == "tcp6" and not path.exists():
@@ -163,19 +198,19 @@ def _rows(port: int | None, proc: Path = PROC) -> Iterator[_Row]:
         with path.open() as lines:
             for line in filter(lambda line: wanted in line and ended not in line, lines):
                 fields = line.split()
-                if port is None or fields[1].endswith(wanted):
-                    made = ListeningSocket(fields[9], int(fields[7]))
-                    yield _Row(_place(fields[1]), _place(fields[2]), fields[3], made)
+                if not port or fields[1].endswith(wanted):
+                    state, user_id, inode = int(fields[3], 16), int(fields[7]), int(fields[9])
+                    yield _place(fields[2]), SocketRow(_place(fields[1]), state, user_id, inode)
 
 
-def _place(text: str) -> tuple[Host, int]:
+def _place(text: str) -> End:
     number, _, port = text.partition(":")
     words = [int(number[at : at + 8], 16) for at in range(0, len(number), 8)]
     packed = b"".join(one.to_bytes(4, sys.byteorder) for one in words)
     return _plain(ip_address(packed)), int(port, 16)
 
 
-def _address(name: tuple[Any, ...]) -> tuple[Host, int]:
+def _address(name: tuple[Any, ...]) -> End:
     """As the kernel has it: without the scope."""
     return _plain(ip_address(name[0].partition("%")[0])), name[1]
 

@@ -254,6 +254,44 @@ def test_a_long_table_of_sockets_is_not_kept() -> None:
         assert peak_bytes < len(Path("/proc/net/tcp").read_bytes())
 
 
+def test_the_kernel_says_by_its_protocol_what_its_table_says(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the version, and whether accepted or not."""
+
+    def told() -> list[Any]:
+        """Who listens, and who has the ends of connections, as far as they are accepted."""
+        address = module._address
+        return [
+            *(module.listening_sockets([ip_address(name)], port) for name, port in places),
+            *(
+                module._rows_with(address(one.getpeername()), address(one.getsockname()))
+                for one in connected
+            ),
+            {one for one in module.all_listening() if one[0][1] in dict(places).values()},
+        ]
+
+    module = listening_sockets_module
+    with ExitStack() as stack:
+        hold = stack.enter_context
+        places: list[tuple[str, int]] = []
+        connected: list[socket.socket] = []
+        for host, name in (("127.0.0.1", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")):
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            both = host == "::"
+            made = socket.create_server((host, 0), family=family, dualstack_ipv6=both)
+            places.append((name, hold(made).getsockname()[1]))
+            connected += [hold(socket.create_connection(places[-1])) for _ in range(2)]
+            hold(made.accept()[0])
+        by_protocol = told()
+        assert [len(one) for one in by_protocol[:9]] == [1] * 9
+        assert [row.inode == 0 for (row,) in by_protocol[3:9]] == [False, True] * 3
+        # As in a container that has no such protocol.
+        monkeypatch.setattr(socket, "AF_NETLINK", 4711)
+        assert told() == by_protocol
+        assert "/proc/net/tcp, which may be long" in caplog.text
+
+
 def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
     """Who listens is sent nothing, and it is said why."""
     with pytest.raises(ServerDownError, match=words):
@@ -330,13 +368,13 @@ def test_a_server_that_accepts_nobody_is_not_looked_at_all_the_time(
     """A table of sockets may have a hundred thousand lines, which any user can make."""
     looks = 0
 
-    def counted(*words: Any) -> Any:
+    def counted(*ends: Any) -> Any:
         nonlocal looks
         looks += 1
-        return rows(*words)
+        return rows(*ends)
 
-    rows = listening_sockets_module._rows
-    monkeypatch.setattr(listening_sockets_module, "_rows", counted)
+    rows = listening_sockets_module.with_ends
+    monkeypatch.setattr(listening_sockets_module, "with_ends", counted)
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as connected,
