@@ -31,7 +31,7 @@ from sidecar.curves.served_reads import (
     tells_of_its_size,
 )
 from sidecar.curves.shards import Shards
-from sidecar.curves.unfilled import Unfilled, level_from
+from sidecar.curves.unfilled import Unfilled
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
@@ -181,6 +181,7 @@ class ServerMonitor:
         if served.reads and window_reads and tells_of_its_size(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
+            self._unfilled.compare(served, missed)
         if not self.counts.seconds.by(CYCLE):
             memory = None  # no step is over: there is nothing to look ahead from
         swing = window.baseline_swing_bytes if window else 0
@@ -211,8 +212,7 @@ class ServerMonitor:
         ahead = self.counts.growth_margin.depths(depths) if memory else depths
         remembered = self.counts.reads(memory) if memory else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
-        if enough_bytes := self._unfilled.enough_bytes(reading.at_seconds, self.cycle_seconds):
-            curve = level_from(curve, enough_bytes, reading.maxmemory_bytes)
+        curve, enough_bytes = self._unfilled.agreed(curve, reading, self.cycle_seconds)
         self.counts.window_error.predict(curve)
         return Estimate(
             curve=curve,

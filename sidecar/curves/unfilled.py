@@ -1,12 +1,16 @@
-"""What a server needs at most that does not fill its memory: its own counters say that."""
+"""What a server's own counters say of the memory that it has: whether it fills it, and that it
+misses less often with it than its curve says."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sidecar.curves.served_reads import FULL_RATIO, is_as_much, tells_of_its_size
+from sidecar.curves.served_reads import FULL_RATIO, ServedReads, is_as_much, tells_of_its_size
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
+
+# Fewer reads of a window refute no curve, and nor does what is less of the miss ratio.
+_FEWEST_READS, _LEAST_EXCESS_RATIO = 1_000, 0.02
 
 
 class Unfilled:
@@ -15,6 +19,10 @@ class Unfilled:
     def __init__(self) -> None:
         self._since_seconds: float | None = None
         self._most_bytes = 0
+        # Of the last window: the least that served it so, and by how much its own samples would
+        # have missed more.
+        self._served_by_bytes = 0
+        self._excess_ratio = self._miss_ratio = 0.0
 
     def look(
         self, previous: ServerReading | None, reading: ServerReading, most_bytes: int = 0
@@ -22,6 +30,10 @@ class Unfilled:
         """Take the reading that ends a window, the one that began it, and the most that was used
         between them: a job may come and go. Who evicted meanwhile was full, whoever looked when."""
         most_bytes = max(most_bytes, reading.counted_bytes)
+        self._excess_ratio, self._served_by_bytes = 0.0, reading.maxmemory_bytes
+        if previous is not None and reading.evicted_keys == previous.evicted_keys:
+            filled_bytes = round(max(most_bytes, previous.counted_bytes) / FULL_RATIO)
+            self._served_by_bytes = min(filled_bytes, reading.maxmemory_bytes)
         if (
             previous is None
             or previous.instance != reading.instance
@@ -35,6 +47,27 @@ class Unfilled:
         if self._since_seconds is None:
             self._since_seconds = previous.at_seconds
         self._most_bytes = max(self._most_bytes, previous.counted_bytes, most_bytes)
+
+    def compare(self, served: ServedReads, missed: float) -> None:
+        """Take what the window that was looked at last served, and what it would have missed by its
+        own samples."""
+        if served.miss_ratio is not None and served.reads >= _FEWEST_READS:
+            self._miss_ratio = served.miss_ratio
+            self._excess_ratio = missed / served.reads - served.miss_ratio
+
+    def agreed(
+        self, curve: MissRatioCurve, reading: ServerReading, for_seconds: float
+    ) -> tuple[MissRatioCurve, int | None]:
+        """The curve as far as the server does not refute it, and its ``enough_bytes``: where it
+        hits each read of a loop, more memory cannot gain what a curve says that is off by its
+        edge."""
+        size_bytes = reading.maxmemory_bytes
+        if enough_bytes := self.enough_bytes(reading.at_seconds, for_seconds):
+            curve = level_from(curve, enough_bytes, size_bytes)
+        if self._served_by_bytes and self._excess_ratio > _LEAST_EXCESS_RATIO:
+            most = max(self._miss_ratio, float(curve.miss_ratio(size_bytes)) - self._excess_ratio)
+            curve = at_most_from(curve, self._served_by_bytes, most)
+        return curve, enough_bytes
 
     def enough_bytes(self, now_seconds: float, for_seconds: float) -> int | None:
         """The most that it held for so long or longer; ``None`` if it filled its memory in it, or
@@ -54,4 +87,19 @@ def level_from(curve: MissRatioCurve, from_bytes: int, size_bytes: int) -> MissR
     return MissRatioCurve(
         np.append(curve.sizes_bytes[below], (float(from_bytes), end_bytes)),
         np.append(np.maximum(curve.miss_ratios[below], level), (level, level)),
+    )
+
+
+def at_most_from(curve: MissRatioCurve, from_bytes: int, miss_ratio: float) -> MissRatioCurve:
+    """The curve of a server that misses no more often than that with ``from_bytes``, nor with
+    more."""
+    below, beyond = curve.sizes_bytes < from_bytes - 1, curve.sizes_bytes > from_bytes
+    before = float(curve.miss_ratio(from_bytes - 1))
+    most = min(miss_ratio, float(curve.miss_ratio(from_bytes)))
+    edge = np.array([from_bytes - 1.0, float(from_bytes)])
+    return MissRatioCurve(
+        np.concatenate([curve.sizes_bytes[below], edge, curve.sizes_bytes[beyond]]),
+        np.concatenate(
+            [curve.miss_ratios[below], [before, most], np.minimum(curve.miss_ratios[beyond], most)]
+        ),
     )

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.curves.unfilled import Unfilled, level_from
+from sidecar.curves.served_reads import ServedReads
+from sidecar.curves.unfilled import Unfilled, at_most_from, level_from
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from tests.sidecar.monitored_load import STATS
@@ -102,3 +103,53 @@ def test_its_curve_is_level_from_there_and_no_lower_below(
     assert found.miss_ratio(np.arange(from_mb, 70) * float(MB)) == pytest.approx(level)
     below = curve.sizes_bytes[curve.sizes_bytes < from_mb * MB]
     assert found.miss_ratio(below) == pytest.approx(np.maximum(curve.miss_ratio(below), level))
+
+
+LOOP = MissRatioCurve(np.array([0.0, 31.0 * MB, 32.0 * MB]), np.array([1.0, 0.62, 0.0]))
+
+
+@pytest.mark.parametrize(("used_mb", "size_mb", "known_mb"), [(29, 31, 29.9), (30.9, 31, 31)])
+def test_a_curve_whose_edge_is_off_is_refuted_by_hits(
+    used_mb: float, size_mb: int, known_mb: float
+) -> None:
+    """All reads of a loop were hits for ten minutes, and a plan that claimed a fifth took another
+    cache's memory for what was there."""
+    full = at(1, used_mb, size_mb=size_mb)
+    unfilled = looks(at(0, used_mb, size_mb=size_mb), full)
+    assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
+    unfilled.compare(ServedReads(20_000, 0), 12_400)
+    curve, _ = unfilled.agreed(LOOP, full, CYCLE)
+    assert curve.miss_ratio([known_mb * MB, 40 * MB]) == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert curve.miss_ratio(0.96 * used_mb * MB) == LOOP.miss_ratio(0.96 * used_mb * MB)
+    # Nor do a few reads, or what was served with more than it has now.
+    unfilled.look(full, replace(full, at_seconds=120.0))
+    assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
+    unfilled.compare(ServedReads(900, 0), 558)
+    assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
+
+
+def test_of_a_server_that_evicts_only_its_size_is_known() -> None:
+    full = replace(at(1, 31, size_mb=31), evicted_keys=10)
+    unfilled = looks(replace(full, evicted_keys=5, at_seconds=0.0), full)
+    unfilled.compare(ServedReads(18_000, 2_000), 12_400)
+    curve, _ = unfilled.agreed(LOOP, full, CYCLE)
+    assert curve.miss_ratio([31 * MB, 32 * MB]) == pytest.approx([0.1, 0.0])
+    assert curve.miss_ratio(30.9 * MB) == pytest.approx(LOOP.miss_ratio(30.9 * MB))
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6),
+    st.integers(1, 90),
+    st.floats(0, 1),
+)
+def test_a_curve_is_never_above_what_was_served(
+    ratios: list[float], from_bytes: int, most: float
+) -> None:
+    sizes = np.arange(1, len(ratios) + 1) * 15.0
+    curve = MissRatioCurve(sizes, np.sort(ratios)[::-1])
+    bent = at_most_from(curve, from_bytes, most)
+    at_all = np.arange(from_bytes, 100)
+    assert np.all(bent.miss_ratio(at_all) <= most + 1e-9)
+    assert np.all(bent.miss_ratio(np.arange(100)) <= curve.miss_ratio(np.arange(100)) + 1e-9)
+    below = np.arange(0, from_bytes)
+    assert bent.miss_ratio(below) == pytest.approx(curve.miss_ratio(below))
