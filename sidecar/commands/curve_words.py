@@ -35,8 +35,8 @@ def apart_words(server: Mapping[str, Any]) -> str | None:
     used = server["used_bytes"]
     if measured > by_curve:
         why = (
-            "a curve takes the first read of a key that it sees for a miss, so at first, and after "
-            "a change of the load, it says too little"
+            "at first, and after a change of the load, a curve takes the first read of a key for a "
+            "miss; if neither is so, why is not known"
         )
     if measured < by_curve and used is not None and used < _FILLED_RATIO * size:
         why = f"it has filled only {format_size(used)} of {format_size(size)} so far"

@@ -238,7 +238,7 @@ def _beyond_words(answer: Answer) -> list[str]:
     minutes = max(1, int(np.ceil(longest / 60)))
     return [
         f"What {_listed(more)} would bring is guessed by how the curve goes until "
-        "there: too little that was evicted came back. It would be known with "
+        "there: too few reads were of keys that it does not hold. It would be known with "
         f"--for {format_duration(60.0 * minutes).replace('min', 'm')}."
     ]
 

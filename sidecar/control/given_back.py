@@ -21,6 +21,7 @@ def given_back(
         reading, wanted = readings.get(name), state.targets_bytes.get(name)
         has = reading.maxmemory_bytes if reading and state.control.sets_sizes else 0
         if has and wanted and has != wanted:
-            changed(name, has, wanted, "it was set by hand, and given back: it fills what it gets")
+            way = "gets more as it fills" if wanted > has else "gives as others fill"
+            changed(name, has, wanted, f"its size was set by hand, and is given back: it {way}")
             ways.append(f"{name} goes from {format_size(has)} to {format_size(wanted)}")
     return f"; {', '.join(ways)}, as memory is handed over" if ways else ""

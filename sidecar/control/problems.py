@@ -90,7 +90,7 @@ def problems_of(
         found += _of_samples_and_memory(one, silent_seconds(one["name"]))
     found += [
         _by_hand(name, hold.bytes, next((one for one in servers if one["name"] == name), None))
-        + _given_for(name, state)
+        + _given_for(name, hold.bytes, state)
         for name, hold in state.control.held.items()
     ]
     return [*found, *_needs(servers, state)]
@@ -104,10 +104,12 @@ def _by_hand(name: str, size_bytes: int, server: Mapping[str, Any] | None) -> st
     return f"{given} and keeps it until 'spreds resume'"
 
 
-def _given_for(name: str, state: SidecarState) -> str:
-    """What the others gave beside a server; empty where it is nothing."""
+def _given_for(name: str, size_bytes: int, state: SidecarState) -> str:
+    """What the others gave beside a server; empty where it is nothing, or on its way back."""
     room = state.room
-    if room is None or name not in room.beside_bytes:
+    if room is None or not room.before_bytes.get(name, size_bytes) < size_bytes:
+        return ""
+    if name not in room.beside_bytes:
         return ""
     gave = {n: size - room.made_bytes.get(n, size) for n, size in room.before_bytes.items()}
     givers = sorted(

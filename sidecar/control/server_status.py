@@ -129,7 +129,7 @@ def _settings_part(settings: TeamSettings | None) -> dict[str, Any]:
     return {
         "stated_latency_seconds": values.get("backend_latency_seconds"),
         "team_settings": values if settings else None,
-        "settings_by": settings.set_by if settings else None,
+        "settings_by": settings.set_by if settings and values else None,
         "settings_version": settings.version if settings else None,
     }
 

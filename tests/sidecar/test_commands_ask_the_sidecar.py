@@ -779,7 +779,7 @@ def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
     assert (apart or "").endswith("it has filled only 512 MiB of 2 GiB so far.")
     more = {**few, "hit_ratio": 0.99}
     apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **more})
-    assert (apart or "").endswith("and after a change of the load, it says too little.")
+    assert (apart or "").endswith("if neither is so, why is not known.")
     full = {**few, "used_bytes": size}
     apart = apart_words({"name": "a", "maxmemory_bytes": size, "curve": curve, **full})
     assert (apart or "").endswith("or the window too short to tell.")
