@@ -17,7 +17,7 @@ from sidecar.servers.budget_fit import (
     unmovable_bytes,
     with_minima_that_fit,
 )
-from sidecar.servers.first_cut import check_first_cut
+from sidecar.servers.first_cut import check_first_cut, unread_sizes
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.promotions import follow_roles, held_by_replicas
 from sidecar.servers.restarted_meanwhile import planned_for_restarted
@@ -203,7 +203,7 @@ class Enforcement:
         """The sizes to begin with."""
         readings, state = self._seen()
         if not (was_engaged := state.control.engaged):
-            check_first_cut(self._actuator.budget, readings)
+            check_first_cut(self._actuator.budget, readings, self._actuator.unknown())
         found = {name: one.maxmemory_bytes for name, one in readings.items()}
         least = self._actuator.least_bytes()
         before_room = self._before_room(least)
@@ -218,7 +218,7 @@ class Enforcement:
         # One that does not evict and has no limit counts with an equal share, or with more that it
         # uses or that is planned, and gets none.
         share = budget_bytes // len(servers)
-        planned = state.targets_bytes if was_engaged else {}
+        planned = state.targets_bytes if was_engaged else unread_sizes(servers, found, budget_bytes)
         limits = {one: found[one] or max(share, goals.get(one, 0)) for one in fixed}
         counted = found | bounded_claims(servers, limits, budget_bytes)
         slips = too_large(found, planned, fixed, budget_bytes)

@@ -123,8 +123,7 @@ class Actuator:
             self.intermediate_sizes.begin({**self.targets(), **self.intermediate_sizes.sizes_bytes})
             self.convergence.rest()
 
-    def restore(self) -> dict[str, str]:
-        """Look on, after ``go_on_restoring``, which goes on."""
+    def restore(self) -> dict[str, str]:  # look on, after go_on_restoring, which goes on
         with self._lock:
             self.watch()
             return go_on_restoring(self._watches, self._store, self._metrics, self._stop)
@@ -133,8 +132,7 @@ class Actuator:
         self._thread.hurry()
 
     def stop(self) -> None:
-        """Finish the current transition, put gentle servers back to normal, turn samplers off. A
-        server that does not answer is not waited for: what it needs is on file."""
+        """Finish the current transition, leave all that answer in order; the rest is on file."""
         self.hurry()
         if not self._thread.join(STOP_SECONDS):
             log.warning("a server hangs: the servers could not be left in order")
@@ -208,12 +206,15 @@ class Actuator:
 
     def least_bytes(self) -> dict[str, int]:  # to go on working, as far as it is known and given
         with self._lock:
-            known = {name: watch.least_bytes() for name, watch in self._watches.items()}
-            found = {name: least for name, least in known.items() if least is not None}
+            known = ((name, watch.least_bytes()) for name, watch in self._watches.items())
+            found = {name: least for name, least in known if least is not None}
             return bounded_needs(self.configs, found, self.budget)
 
     def errors(self) -> dict[str, str]:  # why servers do not answer, as last seen
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
+
+    def unknown(self) -> list[str]:  # who may be there, and was never read
+        return [n for n, w in self._watches.items() if not (w.last or w.contact.is_down)]
 
     def taken(self) -> dict[str, str]:  # by another sidecar: which one
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
@@ -261,8 +262,7 @@ class Actuator:
             )
 
     def _follow_others(self) -> None:
-        """Who set sizes by hand, and the budget: where it has fallen below what is wanted, all give
-        at once; where it has risen, the next plan says who gets it."""
+        """Who set sizes by hand, and the budget: where it fell below what is wanted, all give."""
         counts = not self.looks_on or self._store.now.control.engaged
         note_manual_resizes(self._watches, self._manual_resizes, counts=counts)
         self.budget.refresh(list(self.readings.values()), acts=not self.looks_on)
@@ -282,8 +282,7 @@ class Actuator:
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)
-        control = self._store.now.control
-        if control.restoring_bytes and control.pause is None:
+        if (control := self._store.now.control).restoring_bytes and control.pause is None:
             self.restore()
         want_what_is_found(self.readings, self._store, self.intermediate_sizes)
         self.latest = self.states()

@@ -1,13 +1,15 @@
-"""Before any size is set: a budget that is a share of the wrong memory must not empty caches.
+"""Before any size is set: no cache is emptied by what is not known yet.
 
-A sidecar in a cgroup of its own reads that cgroup's limit, wherever the servers are.
+A sidecar in a cgroup of its own reads that cgroup's limit, wherever the servers are. A server that
+is busy as it is asked for the first time may have any size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sidecar.base.machine_memory import own_cgroups
+from sidecar.config.node import ServerConfig
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import DocumentError
@@ -16,13 +18,21 @@ from solver_lambda.documents.units import format_size
 MOST_CUT_RATIO = 0.1
 
 
-def check_first_cut(budget: MemoryBudget, readings: Mapping[str, ServerReading]) -> None:
+def check_first_cut(
+    budget: MemoryBudget, readings: Mapping[str, ServerReading], unknown: Sequence[str]
+) -> None:
     """Before the servers are taken over.
 
     Raises:
         DocumentError: a budget that is a share, of a memory that nobody named, would take more than
-            a tenth of what they use.
+            a tenth of what they use; or several are ``unknown``, who have not answered yet. What
+            one of them has may be what the others leave.
     """
+    if len(unknown) > 1:
+        raise DocumentError(
+            f"{', '.join(unknown)} have not answered yet, and any size might take keys from them: "
+            "wait for them, or take out of the node's file those that are not there any more"
+        )
     used_bytes = sum(reading.counted_bytes for reading in readings.values())
     if not budget.is_guessed or budget.ceiling_bytes >= (1 - MOST_CUT_RATIO) * used_bytes:
         return
@@ -36,3 +46,17 @@ def check_first_cut(budget: MemoryBudget, readings: Mapping[str, ServerReading])
         f'is meant, write budget = "{size.replace(" ", "")}", and if the servers are elsewhere, '
         "name their memory.cgroup"
     )
+
+
+def unread_sizes(
+    servers: Sequence[ServerConfig], found_bytes: Mapping[str, int], budget_bytes: int
+) -> dict[str, int]:
+    """Sizes of those that were never read: equal parts of what is left beside the sizes that were
+    found; empty where that is too little for their minima, or where one has no limit."""
+    unread = [server for server in servers if server.name not in found_bytes]
+    if not unread or not all(found_bytes.values()):
+        return {}
+    part_bytes = (budget_bytes - sum(found_bytes.values())) // len(unread)
+    if part_bytes < max(1, *(server.minimum_bytes for server in unread)):
+        return {}
+    return {server.name: part_bytes for server in unread}

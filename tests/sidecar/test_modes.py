@@ -280,7 +280,7 @@ def won(sidecar: Sidecar) -> float:
 
 def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: Servers) -> None:
     with Load(list(servers.values())):
-        with sidecar_in_thread(path) as sidecar:
+        with running(path) as sidecar:
             sidecar.order(Order("apply_from_now_on", "ann"))
             wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
             wait_for(lambda: won(sidecar) > 0.01, sidecar)
@@ -308,7 +308,7 @@ def test_from_now_on_until_rolled_back_to_the_installation(path: Path, servers: 
 
 
 def test_the_files_mode_counts_again_when_it_is_edited(path: Path, servers: Servers) -> None:
-    with sidecar_in_thread(path) as sidecar:
+    with running(path) as sidecar:
         sidecar.order(Order("apply_from_now_on", "ann"))
         assert sidecar.status()["mode"] == "apply"
         in_mode(path, "apply")
