@@ -59,12 +59,12 @@ class Enforcement:
         """While nobody has planned anything, take what servers have for what is wanted."""
         seen = {name: reading for name, reading in readings.items() if reading}
         with self._store.update() as state:
-            share_bytes = self._actuator.budget.bytes // len(self.config.servers)
-            wanted = {server.name: share_bytes for server in self.config.servers}
-            wanted |= {name: reading.size_bytes for name, reading in seen.items()}
+            servers, budget_bytes = self.config.servers, self._actuator.budget.bytes
+            shares = {server.name: budget_bytes // len(servers) for server in servers}
+            wanted = {name: reading.size_bytes for name, reading in seen.items()}
             if state.control.engaged:
-                wanted |= {n: size for n, size in state.targets_bytes.items() if n in wanted}
-            state.targets_bytes = wanted
+                wanted |= {n: size for n, size in state.targets_bytes.items() if n in shares}
+            state.targets_bytes = shares | unread_sizes(servers, wanted, budget_bytes) | wanted
 
     def begin(self) -> str:
         """Keep sizes from now on: those that there are, within the budget, or those to which the

@@ -116,9 +116,9 @@ class BudgetKeeper:
             self._set(targets, sizes, purpose, made, at_once=not needed)
         else:
             # Who grew for a need has filled what it got: it gives as the others fill.
-            left = made if needed else room and room.returned(sizes)
-            purpose = "room that was made is given back"
-            self._set(targets, sizes, purpose, left, at_once=left is None)
+            left = made if needed or sizes != wanted else room and room.returned(sizes)
+            purpose, at_once = "room that was made is given back", not (room and room.needed_bytes)
+            self._set(targets, sizes, purpose, left, at_once=at_once and not needed)
 
     def _plan_what_lasts(self) -> None:
         """Replicas got room for keys that were new: what has lasted since is planned for them."""

@@ -102,10 +102,11 @@ def kept(
     room: RoomMade | None = None,
     too_small: str = "",
     times: int = 1,
+    store: StateStore | None = None,
 ) -> dict[str, int] | None:
     """The targets that the keeper gives beside these, if it gives any; in MiB."""
     given: list[dict[str, int]] = []
-    store = StateStore(None)
+    store = store or StateStore(None)
     with store.update() as state:
         state.room = room
     actuator: Any = SimpleNamespace(
@@ -118,6 +119,7 @@ def kept(
         latest_least_bytes={name: size * MB for name, size in (least or {}).items()},
         too_small=set(too_small),
         set_targets=lambda sizes, _why: given.append(sizes),
+        engage=lambda sizes, _targets, _why: given.append(sizes),
     )
     configs = [ServerConfig(state.name, "", minimum_bytes=2 * MB) for state in states]
     keeper = BudgetKeeper(actuator, store, Metrics(), lambda *_: None)
@@ -139,6 +141,20 @@ def test_room_that_is_perhaps_being_filled_is_not_given_back() -> None:
     room = RoomMade(first, made, {}, {"a": 30 * MB})
     assert kept(replace(a, reachable=False), *others, least={"a": 2}, room=room) is None
     assert kept(a, *others, least={"a": 2}, room=room) == {"a": 16, "b": 16, "c": 16}
+
+
+def test_room_that_goes_back_beside_a_size_set_by_hand_is_not_forgotten_for_that_one() -> None:
+    """It kept its size for good, also after `resume`, and a ninth of the budget was nobody's."""
+    first, made = dict.fromkeys("abc", 16 * MB), {"a": 32 * MB, "b": 8 * MB, "c": 8 * MB}
+    room, store = RoomMade(first, made, {}, {"a": 30 * MB}), StateStore(None)
+    held = server("b", 6, 8, held=True)
+    states = server("a", 32, 32), held, server("c", 8, 8)
+    assert kept(*states, least={"a": 2}, room=room, store=store) == {"a": 16, "b": 6, "c": 16}
+    left = store.now.room
+    assert left is not None
+    assert left.before_bytes == first
+    states = server("a", 16, 16), server("b", 6, 6), server("c", 16, 16)
+    assert kept(*states, least={"a": 2}, room=left) == {"a": 16, "b": 16, "c": 16}
 
 
 def test_two_that_need_more_than_there_is_do_not_take_it_from_each_other_each_second() -> None:
