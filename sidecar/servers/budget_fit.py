@@ -15,7 +15,9 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.transitions import LEAST_GROWTH_RATIO, ServerState
+from sidecar.servers.unevictable import least_maxmemory_bytes
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,27 @@ def bounded_needs(
     what clients make, and no client of one server may empty the caches of the others."""
     most_bytes = most_needed_bytes(len(servers), budget.bytes, budget.ceiling_bytes)
     needed = {name: min(size, most_bytes) for name, size in needed_bytes.items()}
+    return within_maxima(servers, needed)
+
+
+def whole_needs(
+    servers: Sequence[ServerConfig],
+    readings: Mapping[str, ServerReading],
+    least_bytes: Mapping[str, int],
+    budget_bytes: int,
+) -> dict[str, int]:
+    """What servers need at least, with headroom also for those that work with less now. Where all
+    that exceeds the budget, each gets the same part of it at each look: of what one has now, the
+    others took some each time, until that was too little for it."""
+    whole = {
+        name: least_maxmemory_bytes(0, readings[name].unevictable_bytes)
+        for name in least_bytes.keys() & readings.keys()
+        if readings[name].evicts
+    }
+    most_bytes = most_needed_bytes(len(servers), budget_bytes, budget_bytes)
+    needed = {
+        name: max(size, min(whole.get(name, 0), most_bytes)) for name, size in least_bytes.items()
+    }
     return within_maxima(servers, needed)
 
 

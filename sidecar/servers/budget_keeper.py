@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import is_about, with_minima_that_fit, within_maxima
+from sidecar.servers.budget_fit import is_about, whole_needs, with_minima_that_fit, within_maxima
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.promotions import LastingKeys, follow_roles
 from sidecar.servers.reserved_memory import counted_bytes, hanging, shrunk_bytes, takers
@@ -210,7 +211,11 @@ class BudgetKeeper:
         grown = {name: max(least[name], sizes_bytes[name]) for name in grow}
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
-            return initial_sizes(cut, sizes_bytes | grown, beside_bytes, budget_bytes, least)
+            fit = partial(initial_sizes, cut, sizes_bytes | grown, beside_bytes, budget_bytes)
+            fitted = fit(least)
+            if held_bytes is None and any(fitted[name] < size for name, size in least.items()):
+                fitted = fit(whole_needs(servers, self._actuator.readings, least, budget_bytes))
+            return fitted
         except DocumentError as error:
             if self._too_little != str(error):
                 self._too_little = str(error)
