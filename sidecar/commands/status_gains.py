@@ -62,7 +62,8 @@ def _access_time(told: dict[str, Any]) -> str:
         parts.append(words)
         if before := (told.get("installed_gain") or {}).get("measured_before_seconds"):
             parts.append(
-                f"before SPREDS kept sizes it was {time_words(before)}, with the load of that time"
+                f"before SPREDS kept sizes it was {time_words(before)}, "
+                "with that time's load, today's weights"
             )
     return "; ".join(parts)
 
