@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from struct import Struct
@@ -65,6 +66,9 @@ def with_ends(local: End, remote: End) -> set[SocketRow]:
             except OSError as error:
                 if error.errno != errno.ENOENT:
                     raise
+    if not found:
+        # A kernel without the protocol for TCP says the same of a socket as of that.
+        next(listening_at(local[1]), None)
     return found
 
 
@@ -87,11 +91,10 @@ def _answers(kernel: socket.socket) -> Iterator[SocketRow]:
         while at < len(told):
             size, kind, *_ = _HEADER.unpack_from(told, at)
             body = at + _HEADER.size
-            if kind == _DONE:
+            if kind in (_DONE, _ERROR):
+                if code := -int.from_bytes(told[body : body + 4], sys.byteorder, signed=True):
+                    raise OSError(code, f"sock_diag: {os.strerror(code)}")
                 return
-            if kind == _ERROR:
-                code = -int.from_bytes(told[body : body + 4], "little", signed=True)
-                raise OSError(code, f"sock_diag: {os.strerror(code)}")
             family, state = _ANSWER.unpack_from(told, body)
             body += _ANSWER.size
             port, _, host, _ = _ENDS.unpack_from(told, body)

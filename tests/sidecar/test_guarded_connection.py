@@ -286,9 +286,11 @@ def test_the_kernel_says_by_its_protocol_what_its_table_says(
         by_protocol = told()
         assert [len(one) for one in by_protocol[:9]] == [1] * 9
         assert [row.inode == 0 for (row,) in by_protocol[3:9]] == [False, True] * 3
-        # As in a container that has no such protocol.
-        monkeypatch.setattr(socket, "AF_NETLINK", 4711)
-        assert told() == by_protocol
+        # As in a container that has no such protocol, or not for TCP.
+        for name, number in (("AF_NETLINK", 4711), ("IPPROTO_TCP", 33)):
+            with monkeypatch.context() as without:
+                without.setattr(socket, name, number)
+                assert told() == by_protocol
         assert "/proc/net/tcp, which may be long" in caplog.text
 
 
