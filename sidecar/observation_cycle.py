@@ -249,7 +249,8 @@ class ObservationCycle:
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()
         states = self._actuator.states()
-        under_way = on_the_way(states) | self._actuator.under_way() | to_put_back(states)
+        brought = {} if self._actuator.looks_on else on_the_way(states)
+        under_way = brought | self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
         # Who was promoted just now keeps what it got as a replica.

@@ -44,12 +44,13 @@ def _shrunk_bytes(state: ServerState) -> int:
 
 
 def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
-    """Sizes in bytes that servers can be brought to and do not have yet: those that give do so in
-    portions, and those that get wait for that."""
+    """Sizes in bytes that servers can be brought to, which they may not have yet: those that give
+    do so in portions, and those that get wait for that. What a server has was read at another
+    moment than what it is to have."""
     return {
         state.name: int(state.goal_bytes)
         for state in states
-        if state.goal_bytes != state.maxmemory_bytes < math.inf
+        if state.moves and state.maxmemory_bytes < math.inf
     }
 
 

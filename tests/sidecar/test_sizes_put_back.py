@@ -22,7 +22,7 @@ from sidecar.servers.budget_keeper import (
     not_put_back,
     to_put_back,
 )
-from sidecar.servers.reserved_memory import reserved_by_server
+from sidecar.servers.reserved_memory import on_the_way, reserved_by_server
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
@@ -155,6 +155,14 @@ def test_room_that_goes_back_beside_a_size_set_by_hand_is_not_forgotten_for_that
     assert left.before_bytes == first
     states = server("a", 16, 16), server("b", 6, 6), server("c", 16, 16)
     assert kept(*states, least={"a": 2}, room=left) == {"a": 16, "b": 16, "c": 16}
+
+
+def test_where_servers_are_brought_is_told_whatever_they_had_as_they_were_read() -> None:
+    """One that had just given was counted with what it had a moment before, beside one that gets
+    it: the sizes seemed to exceed the budget, and a plan changed them."""
+    given, gets = server("a", 8, 8), server("b", 13, 16)
+    unmoved = server("c", 9, 8, evicts=False), server("d", math.inf, 8)
+    assert on_the_way([given, gets, *unmoved]) == {"a": 8 * MB, "b": 16 * MB}
 
 
 def test_two_that_need_more_than_there_is_do_not_take_it_from_each_other_each_second() -> None:
