@@ -471,6 +471,8 @@ def test_a_strangers_socket_in_a_process_of_root_is_a_strangers() -> None:
             pass_fds=[listening.fileno()],
         ) as process,
     ):
+        # Its title is there a moment after the program is.
+        wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes(), local_servers)
         (found,) = (one for one in local_servers() if one.process_id == process.pid)
         assert found.url == f"redis://127.0.0.1:{port}"
         assert found.users == {54_321}
