@@ -107,9 +107,9 @@ def _by_hand(name: str, size_bytes: int, server: Mapping[str, Any] | None) -> st
 def _given_for(name: str, size_bytes: int, state: SidecarState) -> str:
     """What the others gave beside a server; empty where it is nothing, or on its way back."""
     room = state.room
-    if room is None or not room.before_bytes.get(name, size_bytes) < size_bytes:
+    if room is None or name not in room.beside_bytes:
         return ""
-    if name not in room.beside_bytes:
+    if size_bytes <= room.before_bytes.get(name, size_bytes):
         return ""
     gave = {n: size - room.made_bytes.get(n, size) for n, size in room.before_bytes.items()}
     givers = sorted(

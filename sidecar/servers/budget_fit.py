@@ -83,21 +83,17 @@ def whole_needs(
     servers: Sequence[ServerConfig],
     readings: Mapping[str, ServerReading],
     least_bytes: Mapping[str, int],
-    budget_bytes: int,
+    budget: MemoryBudget,
 ) -> dict[str, int]:
     """What servers need at least, with headroom also for those that work with less now. Where all
     that exceeds the budget, each gets the same part of it at each look: of what one has now, the
     others took some each time, until that was too little for it."""
     whole = {
-        name: least_maxmemory_bytes(0, readings[name].unevictable_bytes)
-        for name in least_bytes.keys() & readings.keys()
-        if readings[name].evicts
+        name: max(size, least_maxmemory_bytes(0, one.unevictable_bytes))
+        for name, size in least_bytes.items()
+        if (one := readings.get(name)) and one.evicts
     }
-    most_bytes = most_needed_bytes(len(servers), budget_bytes, budget_bytes)
-    needed = {
-        name: max(size, min(whole.get(name, 0), most_bytes)) for name, size in least_bytes.items()
-    }
-    return within_maxima(servers, needed)
+    return bounded_needs(servers, {**least_bytes, **whole}, budget)
 
 
 def half_share_bytes(servers: int, budget_bytes: int) -> int:

@@ -25,8 +25,8 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# So often sizes change for what clients hold; after that once in so long. Where two servers need
-# more than there is, each takes it from the other for as long as both do.
+# So often sizes change for what clients hold; after that once in so long: what they hold may change
+# as often as they like, and each change is a line in log and history.
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
@@ -212,9 +212,9 @@ class BudgetKeeper:
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
             fit = partial(initial_sizes, cut, sizes_bytes | grown, beside_bytes, budget_bytes)
-            fitted = fit(least)
+            fitted, readings = fit(least), self._actuator.readings
             if held_bytes is None and any(fitted[name] < size for name, size in least.items()):
-                fitted = fit(whole_needs(servers, self._actuator.readings, least, budget_bytes))
+                fitted = fit(whole_needs(servers, readings, least, self._actuator.budget))
             return fitted
         except DocumentError as error:
             if self._too_little != str(error):

@@ -24,6 +24,7 @@ from solver_lambda.http.socket_diag import (
     Host,
     SocketRow,
     listening_at,
+    plain_host,
     with_ends,
 )
 
@@ -56,7 +57,7 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
     """
     listening = list(_listening(port))
     sockets: set[ListeningSocket] = set()
-    for host in map(_plain, hosts):
+    for host in map(plain_host, hosts):
         places = [host, *(_AT_ALL if host.version == 4 else _AT_ALL[1:])]
         found = ({one for at, one in listening if at == place} for place in places)
         sockets |= next(filter(None, found), set())
@@ -207,14 +208,9 @@ def _place(text: str) -> End:
     number, _, port = text.partition(":")
     words = [int(number[at : at + 8], 16) for at in range(0, len(number), 8)]
     packed = b"".join(one.to_bytes(4, sys.byteorder) for one in words)
-    return _plain(ip_address(packed)), int(port, 16)
+    return plain_host(ip_address(packed)), int(port, 16)
 
 
 def _address(name: tuple[Any, ...]) -> End:
     """As the kernel has it: without the scope."""
-    return _plain(ip_address(name[0].partition("%")[0])), name[1]
-
-
-def _plain(host: Host) -> Host:
-    """Of version 4 where it is one: a socket of version 6 may have it mapped."""
-    return (isinstance(host, IPv6Address) and host.ipv4_mapped) or host
+    return plain_host(ip_address(name[0].partition("%")[0])), name[1]

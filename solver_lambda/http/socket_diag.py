@@ -99,8 +99,11 @@ def _answers(kernel: socket.socket) -> Iterator[SocketRow]:
             body += _ANSWER.size
             port, _, host, _ = _ENDS.unpack_from(told, body)
             body += _ENDS.size + _DEVICE.size
-            # One of version 6 may have an address of version 4.
             own: Host = IPv4Address(host[:4]) if family == socket.AF_INET else IPv6Address(host)
-            own = (isinstance(own, IPv6Address) and own.ipv4_mapped) or own
-            yield SocketRow((own, port), state, *_OWNER.unpack_from(told, body))
+            yield SocketRow((plain_host(own), port), state, *_OWNER.unpack_from(told, body))
             at += (size + 3) & ~3
+
+
+def plain_host(host: Host) -> Host:
+    """Of version 4 where it is one: a socket of version 6 may have it mapped."""
+    return (isinstance(host, IPv6Address) and host.ipv4_mapped) or host

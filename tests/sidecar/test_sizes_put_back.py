@@ -112,7 +112,7 @@ def kept(
     actuator: Any = SimpleNamespace(
         looks_on=False,
         settled=True,
-        budget=SimpleNamespace(bytes=48 * MB),
+        budget=SimpleNamespace(bytes=48 * MB, ceiling_bytes=48 * MB),
         readings={},
         fitted=[],
         latest=states,
