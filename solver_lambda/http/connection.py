@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import time
 from collections import Counter
@@ -15,6 +16,8 @@ from solver_lambda.http.message import Answer, Peer
 from solver_lambda.http.peer import peer_credentials
 
 _PIECE_BYTES = 1 << 16
+# What a program may need of its own while clients take all that they get.
+_KEPT_DESCRIPTORS = 24
 
 
 class Phase(Enum):
@@ -135,6 +138,19 @@ def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
             crowd = [one for one in idle if counts[one.peer.party] == most]
             return min(crowd, key=lambda one: one.opened_at)
     return None
+
+
+def is_of_the_last(connection: socket.socket) -> bool:
+    """Whether it has one of the last descriptors that this process may have: the lowest free one
+    is given out, so its number says how many are open at least."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return connection.fileno() >= limit - _KEPT_DESCRIPTORS >= 0
+
+
+def with_lowest_descriptor(connection: socket.socket) -> socket.socket:
+    """The same connection, by the descriptor that is the lowest now."""
+    with connection:
+        return connection.dup()
 
 
 def peer_of(connection: socket.socket, address: object) -> Peer:

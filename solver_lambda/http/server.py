@@ -2,8 +2,7 @@
 
 One thread has all sockets: it waits for nobody, and counts how long each client takes. Threads of
 their own answer complete requests, so many of each lane at a time; what has no lane is answered by
-that one thread. So a client that is slow costs
-a descriptor and some memory, both bounded, and never a thread.
+that one thread. So a slow client costs a descriptor and memory, both bounded, and never a thread.
 """
 
 from __future__ import annotations
@@ -23,9 +22,11 @@ from solver_lambda.http.connection import (
     Limits,
     Phase,
     held_bytes,
+    is_of_the_last,
     peer_of,
     who_holds_most,
     whom_to_hang_up_on,
+    with_lowest_descriptor,
 )
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.journal import Journal
@@ -158,20 +159,21 @@ class HttpServer:
                     self._accepts_at = time.monotonic() + _NO_ROOM_SECONDS
                     return
                 continue  # that client is gone
-            if len(self._connections) >= self._limits.connections:
+            if is_of_the_last(accepted) and self._make_room("there are few free descriptors"):
+                accepted = with_lowest_descriptor(accepted)
+            elif len(self._connections) >= self._limits.connections:
                 self._make_room("there is no room for more connections")
             peer = peer_of(accepted, address)
-            incoming = Incoming(self._router, peer)
-            connection = Connection(accepted, peer, incoming, self._limits)
+            connection = Connection(accepted, peer, Incoming(self._router, peer), self._limits)
             self._connections.add(connection)
             self._watch(connection, selectors.EVENT_READ, self._read)
             self._do(connection, self._read)  # most have sent it already
 
-    def _make_room(self, why: str) -> None:
-        victim = whom_to_hang_up_on(self._connections)
-        if victim is not None:
+    def _make_room(self, why: str) -> bool:
+        if (victim := whom_to_hang_up_on(self._connections)) is not None:
             self._journal.refused(victim.peer, "crowded", why)
             self._drop(victim)
+        return victim is not None
 
     def _watch(
         self, connection: Connection, events: int, then: Callable[[Connection], None] | None
@@ -192,8 +194,8 @@ class HttpServer:
             what(connection)
         except BlockingIOError:
             pass
-        except OSError:
-            self._drop(connection)  # the client is gone
+        except OSError:  # the client is gone
+            self._drop(connection)
         except Exception as error:  # noqa: BLE001 a fault with one of them must not end all
             self._journal.failed(connection.incoming.shown, error)
             self._drop(connection)
@@ -239,15 +241,13 @@ class HttpServer:
     def _dispatch(self, lane: Lane) -> None:
         while connection := self._queues[lane].take():
             connection.phase = Phase.ANSWERING
-            call, name = connection.incoming.complete(), f"{self._name} answer"
-            thread = threading.Thread(
-                target=self._answer, args=(connection, lane, call), name=name, daemon=True
-            )
+            asked, name = (connection, lane, connection.incoming.complete()), f"{self._name} answer"
+            thread = threading.Thread(target=self._answer, args=asked, name=name, daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the machine lets us have no more of them
-                answer = crowded("no thread can be started").answer
-                self._answered.append((connection, lane, answer))
+                refusal = crowded("no thread can be started")
+                self._answered.append((connection, lane, refusal.answer))
 
     def _answer(self, connection: Connection, lane: Lane, call: Callable[[], Answer]) -> None:
         """In a thread of its own."""

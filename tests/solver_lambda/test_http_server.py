@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -338,6 +340,30 @@ def test_without_a_descriptor_it_rests_and_goes_on_later(front: Front) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for one in asking:
             assert everything(one).startswith(b"HTTP/1.0 200 ")
+
+
+def test_strangers_do_not_get_the_last_descriptors(front: Front) -> None:
+    """The limit leaves 8 for them: the oldest of theirs go for those that come."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    asking = (
+        "import socket, sys; "
+        f"held = [socket.create_connection(('127.0.0.1', {front.port})) for _ in range(40)]; "
+        "sys.stdin.read()"
+    )
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    try:
+        with subprocess.Popen([sys.executable, "-c", asking], stdin=subprocess.PIPE) as stranger:
+            assert stranger.stdin is not None
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + 1 + 24 + 8, hard))
+            wait_until(lambda: len(front.refusals) >= 30, lambda: str(front.refusals))
+            ours = [os.dup(0) for _ in range(24)]
+            stranger.stdin.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for one in ours:
+        os.close(one)
+    assert set(front.refusals) == {"crowded"}
 
 
 def test_what_is_under_way_at_the_end_is_answered(front: Front) -> None:
