@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.base.descriptors import make_room_for_descriptors
-from sidecar.base.hourly_summary import HourlySummary
+from sidecar.base.hourly_summary import HourlySummary, in_words
 from sidecar.base.metrics import Metrics
 from sidecar.base.service_notice import ServiceNotice
 from sidecar.config.node import SidecarConfig
@@ -233,7 +233,7 @@ class Sidecar:
                 self._learnt.save()
                 self._control.verification.disturbed("the sidecar stopped")
                 self._control.history.add("stop", "the sidecar stopped; sizes stay as they are")
-                log.info("stopped: %s", self.metrics.snapshot())
+                log.info("stopped: counted %s", in_words(self.metrics.snapshot()))
 
     def _take_samples(self) -> None:
         self._samples.take_now(self._endpoint.receiver, self._stop)

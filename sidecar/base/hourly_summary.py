@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sidecar.base.metrics import Metrics
 from solver_lambda.documents.units import format_duration
@@ -28,6 +28,10 @@ class HourlySummary:
         if age_seconds < SUMMARY_SECONDS:
             return
         self._at = self._now()
-        counts = self._metrics.since_last_asked()
-        told = ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"
+        told = in_words(self._metrics.since_last_asked())
         log.info("counted in the last %s: %s", format_duration(round(age_seconds)), told)
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Each name with its count."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"

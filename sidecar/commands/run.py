@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 from sidecar.commands.arguments import add_command
@@ -59,12 +61,24 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)
     with node_lock(config):
         sidecar = Sidecar(config)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: sidecar.stop())
+        _stop_at_signals(sidecar.stop)
         hang_ups.lead_to(lambda: sidecar.reload(lambda: load_config(options.config)))
         with TeamReports(sidecar):
             sidecar.run()
     return 0
+
+
+def _stop_at_signals(stop: Callable[[], None]) -> None:
+    # A thread of its own: a handler that takes a lock waits for ever, if what it interrupts has it.
+    signals: SimpleQueue[int] = SimpleQueue()
+
+    def stop_at_each() -> None:
+        while signals.get():
+            stop()
+
+    threading.Thread(target=stop_at_each, name="signals", daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: signals.put(number))
 
 
 class _HangUps:

@@ -22,6 +22,7 @@ from sidecar.settings.team_report import report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import BucketStore, FolderStore, StoreError
+from sidecar.team_wishes import BELIEVED_RATIO
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
@@ -147,15 +148,21 @@ def execute(options: argparse.Namespace) -> int:
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
     settings = TeamSettings(options.by, now_text(), values)
     # Read as the sidecar will, with its limits: what it would ignore is not stored.
-    TeamSettings.loads(settings.dumps(), key, place.limits)
+    asked = f"weights {options.verb} {options.server}"
+    TeamSettings.loads(settings.dumps(), asked, place.limits)
     if place.server is not None:
-        check_minimum(place.server, settings, key)
+        check_minimum(place.server, settings, asked)
     if options.verb == "set" and options.dry_run:
         _dry_run(place, options, values)
         return 0
     place.store.put(key, settings.dumps())
     _mark(place, options.server)
     _show(settings.dumps(), place, options)
+    if "backend_latency_seconds" in changes and not options.json:
+        print(
+            f"of this latency, at most {BELIEVED_RATIO} times counts of what the operator says or "
+            f"what is measured, and at least 1/{BELIEVED_RATIO}"
+        )
     _say_from_when(options, had_effect=True)
     return 0
 

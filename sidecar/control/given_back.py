@@ -24,4 +24,6 @@ def given_back(
             way = "gets more as it fills" if wanted > has else "gives as others fill"
             changed(name, has, wanted, f"its size was set by hand, and is given back: it {way}")
             ways.append(f"{name} goes from {format_size(has)} to {format_size(wanted)}")
-    return f"; {', '.join(ways)}, as memory is handed over" if ways else ""
+    if ways:
+        return f"; {', '.join(ways)}, as memory is handed over"
+    return "; nothing changes until the next plan"

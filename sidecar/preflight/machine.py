@@ -46,7 +46,7 @@ def _check_maxmemory(config: SidecarConfig, readings: Mapping[str, ServerReading
         return Finding(
             "advice",
             "memory.budget",
-            f"{words}; as soon as SPREDS sets sizes it brings them below that",
+            f"{words}; when SPREDS sets sizes, it brings them below that",
             "raise memory.budget if that is not meant",
         )
     if unread:
@@ -74,7 +74,7 @@ def _check_resident(
         yield Finding(
             "advice",
             "memory.rss_budget",
-            f"{words}: too much already, and maxmemory falls as soon as SPREDS sets sizes",
+            f"{words}: too much already, and maxmemory falls when SPREDS sets sizes",
             "raise memory.rss_budget if that is not meant",
         )
     else:

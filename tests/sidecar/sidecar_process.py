@@ -59,7 +59,7 @@ def sidecar_process(path: Path, program: str = WITHOUT_BOTO3) -> Iterator[Proces
     """Ended at the end, however it goes."""
     made = Process(path, program)
     # Ends the test, by the end of the log, should the line that it waits for never come.
-    guard = threading.Timer(60, made.process.kill)
+    guard = threading.Timer(180, made.process.kill)
     guard.start()
     try:
         yield made

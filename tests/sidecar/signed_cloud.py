@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
+from moto.core.config import default_user_config
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -46,6 +47,8 @@ class SignedCloud:
         self.forbidden: tuple[str, ...] = ()
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.certificate_url = self.add_certificate(self._key)
+        # A function that S3 starts does nothing, in place of a long search for Docker.
+        default_user_config["lambda"]["use_docker"] = False
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._server = make_server(
             "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent

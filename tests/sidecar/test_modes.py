@@ -526,7 +526,8 @@ def test_the_end_of_a_pause_leaves_sizes_set_by_hand(applying: Path, servers: Se
         wait_for(lambda: sidecar.status()["pause"] is None, sidecar)
         assert sidecar.status()["servers"][0]["held"]["bytes"] == 9 * MB
         assert sidecar.status()["sets_sizes"]
-        assert sidecar.order(Order("resume", "ann")) == "s0 takes part in plans again"
+        done = sidecar.order(Order("resume", "ann"))
+        assert done == "s0 takes part in plans again; nothing changes until the next plan"
 
 
 def test_apply_looks_at_the_bounds_of_now(path: Path, servers: Servers) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,14 @@ def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
     assert load_state(path.parent / "state.json").applied_cycle > before.applied_cycle
 
 
+def _made_a_folder(file: Path) -> bool:
+    """In the file's place; the sidecar may write the file again before."""
+    file.unlink(missing_ok=True)
+    with suppress(FileExistsError):
+        file.mkdir()
+    return file.is_dir()
+
+
 def test_an_order_of_a_full_disk_is_on_file_soon_after_there_is_room(
     write_node: WriteNode, servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,8 +86,7 @@ def test_an_order_of_a_full_disk_is_on_file_soon_after_there_is_room(
     with sidecar_process(path) as process:
         wait_until(lambda: state.exists() and history.exists(), lambda: process.lines)
         for file in (state, history):
-            file.unlink()
-            file.mkdir()
+            wait_until(lambda file=file: _made_a_folder(file), lambda: process.lines)
         assert main(["pause", str(path)]) == 0
         assert "it cannot be written to the state file" in capsys.readouterr().out
         main(["status", str(path)])
