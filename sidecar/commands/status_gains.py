@@ -33,7 +33,7 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
         yield (
             f"since {time_of_day(gain['since_seconds'])} the mean access time has been "
             f"{_shorter(gain['ratio'])}, against the same reads with the sizes that SPREDS found, "
-            f"by the curves{without if is_verbose else ''}"
+            f"by the curves, at today's latencies and weights{without if is_verbose else ''}"
         )
     if is_verbose:
         yield from _would_have_been(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
@@ -18,7 +18,7 @@ from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.predicted_hits import predicted_hit_ratios
-from sidecar.control.recommended_gain import RecommendedGain, access_seconds
+from sidecar.control.recommended_gain import RecommendedGain, counted_misses
 from sidecar.control.series import Series
 from sidecar.control.server_events import set_again
 from sidecar.control.server_watches import ServerWatches
@@ -33,7 +33,7 @@ from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.sidecar_state import SizeChange
 from sidecar.state.state_store import StateStore
-from solver_lambda.documents.observation import Observation
+from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
@@ -110,6 +110,12 @@ class ControlPlane:
     def observation(self) -> Observation | None:
         """The last one."""
         return self._cycle.last_observation if self._cycle else None
+
+    @property
+    def weighed(self) -> Sequence[ServerObservation]:
+        """Each server with its weight and latency, as they were observed last."""
+        last = self._asked.last
+        return last.servers if last is not None else ()
 
     @property
     def mode(self) -> str:
@@ -220,9 +226,9 @@ class ControlPlane:
         installed = control.installed_bytes
         if not control.engaged or self.observation is None or 0 in installed.values():
             return
-        servers = self.observation.servers
-        since = self.gain or GainSinceInstallation(time.time(), before=counted_reads(servers))
-        self.gain = since.plus(*access_seconds(servers, counts, in_force_bytes, installed, seconds))
+        before = counted_reads(self.observation.servers)
+        since = self.gain or GainSinceInstallation(time.time(), before=before)
+        self.gain = since.plus(counted_misses(counts, in_force_bytes, installed, seconds))
 
     def problems(self) -> list[str]:
         """What keeps decisions from being carried out or kept, for people."""

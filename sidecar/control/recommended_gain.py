@@ -7,33 +7,40 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.state.gain_since_installation import Counted, added
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
 
 
-def access_seconds(
-    servers: Sequence[ServerObservation],
+def counted_misses(
     counts: Mapping[str, ReadCounts],
     in_force_bytes: Mapping[str, int],
     other_bytes: Mapping[str, int],
     seconds: float,
-) -> tuple[float, float]:
-    """Weighted time that the reads of a step of so many seconds took by the curves, with the sizes
-    in force and with the others.
+) -> Counted:
+    """What a step of so many seconds counted by the curves, with sizes in force and with others.
 
     Caches are taken to be full at once. A server of unknown size is left out, and one whose other
     size is 0, no limit, keeps what it has.
     """
+    found = {}
+    for name, now in in_force_bytes.items():
+        if name in other_bytes and name in counts:
+            sizes = np.array([float(now), float(other_bytes[name] or now)])
+            misses = counts[name].misses(sizes, None) * seconds
+            found[name] = (counts[name].reads(None) * seconds, float(misses[0]), float(misses[1]))
+    return found
+
+
+def access_seconds(servers: Sequence[ServerObservation], counted: Counted) -> tuple[float, float]:
+    """Weighted time that these reads take at the weights and latencies that ``servers`` have, with
+    the sizes in force and with the others."""
     now_seconds = other_seconds = 0.0
     for server in servers:
-        if (now := in_force_bytes.get(server.name)) is None or server.name not in other_bytes:
-            continue
-        sizes = np.array([float(now), float(other_bytes[server.name] or now)])
-        misses = counts[server.name].misses(sizes, None) * seconds
-        reads = counts[server.name].reads(None) * seconds
+        reads, misses, other_misses = counted.get(server.name, (0.0, 0.0, 0.0))
         cost = AccessCost.of(server)
-        now_seconds += server.weight * cost.total_seconds(reads, float(misses[0]))
-        other_seconds += server.weight * cost.total_seconds(reads, float(misses[1]))
+        now_seconds += server.weight * cost.total_seconds(reads, misses)
+        other_seconds += server.weight * cost.total_seconds(reads, other_misses)
     return now_seconds, other_seconds
 
 
@@ -42,7 +49,7 @@ class RecommendedGain:
 
     def __init__(self, since_seconds: float) -> None:
         self.since_seconds = since_seconds
-        self._spent = self._would = 0.0
+        self._counted: Counted = {}
         self._servers: Sequence[ServerObservation] = ()
         self._sizes_bytes: Mapping[str, int] = {}
 
@@ -61,12 +68,11 @@ class RecommendedGain:
         self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
     ) -> None:
         """A step is over that took so long."""
-        spent, would = access_seconds(
-            self._servers, counts, in_force_bytes, self._sizes_bytes, seconds
-        )
-        self._spent, self._would = self._spent + spent, self._would + would
+        step = counted_misses(counts, in_force_bytes, self._sizes_bytes, seconds)
+        self._counted = added(self._counted, step)
 
     @property
     def ratio(self) -> float | None:
         """Of the mean access time; ``None`` if nothing was read."""
-        return 1 - self._would / self._spent if self._spent else None
+        spent, would = access_seconds(self._servers, self._counted)
+        return 1 - would / spent if spent else None

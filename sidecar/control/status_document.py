@@ -18,6 +18,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.control.problems import problems_of
+from sidecar.control.recommended_gain import access_seconds
 from sidecar.control.server_status import KnownServers, server_status
 from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage
@@ -77,7 +78,7 @@ def status_document(
         "next_observation_at_seconds": cycle.latest_at_seconds,
         "last_plan": _last_plan(plane, silence),
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
-        **_gains(plane, state, cycle),
+        **_gains(plane, state),
         "controller": _controller(config, silence),
         "problems": [*plane.problems(), *refusing, *found, *more_problems, *late],
         "stands_still": bool(late or refusing) or _waits(actuator),
@@ -224,13 +225,13 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
     }
 
 
-def _gains(plane: ControlPlane, state: SidecarState, cycle: ObservationCycle) -> dict[str, Any]:
+def _gains(plane: ControlPlane, state: SidecarState) -> dict[str, Any]:
     return {
         "measured_access_time_seconds": plane.series.mean_seconds,
         "unmeasured": plane.series.unmeasured,
         "gain": _gain(plane),
         "recommended_gain": _recommended_gain(plane),
-        "installed_gain": _installed_gain(plane, cycle) if state.control.engaged else None,
+        "installed_gain": _installed_gain(plane) if state.control.engaged else None,
     }
 
 
@@ -250,14 +251,15 @@ def _recommended_gain(plane: ControlPlane) -> dict[str, Any] | None:
     return {"since_seconds": recommended.since_seconds, "ratio": recommended.ratio}
 
 
-def _installed_gain(plane: ControlPlane, cycle: ObservationCycle) -> dict[str, Any] | None:
+def _installed_gain(plane: ControlPlane) -> dict[str, Any] | None:
     gain = plane.gain
     if gain is None:
         return None
-    servers = cycle.last_observation.servers if cycle.last_observation else ()
+    servers = plane.weighed
+    in_force_seconds, installed_seconds = access_seconds(servers, gain.counted)
     return {
         "since_seconds": gain.since_seconds,
-        "ratio": gain.ratio,
+        "ratio": 1 - in_force_seconds / installed_seconds if installed_seconds else None,
         "measured_before_seconds": access_seconds_of(gain.before, servers),
     }
 

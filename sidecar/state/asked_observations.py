@@ -36,6 +36,11 @@ class AskedObservations:
         """As it was made here, never as it lies where others can write."""
         return self._asked.get(cycle)
 
+    @property
+    def last(self) -> Observation | None:
+        """Of this start, or of the one before."""
+        return self._asked.get(max(self._asked, default=-1))
+
     def keep(self, observation: Observation, waiting: Collection[int]) -> None:
         """One more; those of cycles that are not ``waiting`` for a plan are forgotten."""
         others = {cycle: one for cycle, one in self._asked.items() if cycle in waiting}

@@ -6,45 +6,62 @@ from dataclasses import dataclass, field, replace
 
 from solver_lambda.documents.reader import Fields, shown
 
+# By server: reads, their misses with the sizes in force, and with others.
+Counted = dict[str, tuple[float, float, float]]
+
+
+def added(counted: Counted, step: Counted) -> Counted:
+    """The sums of both."""
+    sums = dict(counted)
+    for name, (reads, misses, other_misses) in step.items():
+        had = sums.get(name, (0.0, 0.0, 0.0))
+        sums[name] = (had[0] + reads, had[1] + misses, had[2] + other_misses)
+    return sums
+
 
 @dataclass(frozen=True)
 class GainSinceInstallation:
     """By the curves, for the reads that came since ``since_seconds`` (Unix time).
 
     Attributes:
-        in_force_seconds: weighted time that these took with the sizes in force.
-        installed_seconds: what they would have taken with those that were found.
+        counted: of each server its reads, their misses with the sizes in force, and what would
+            have been misses with those that were found. What a miss costs may change, and these
+            are weighed when somebody asks.
         before: of each server, in the last window before that, reads a second and the ratio of
             misses; empty if that is not known.
     """
 
     since_seconds: float
-    in_force_seconds: float = 0.0
-    installed_seconds: float = 0.0
+    counted: Counted = field(default_factory=dict)
     before: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def plus(self, in_force_seconds: float, installed_seconds: float) -> GainSinceInstallation:
+    def plus(self, step: Counted) -> GainSinceInstallation:
         """With the reads of another step."""
-        return replace(
-            self,
-            in_force_seconds=self.in_force_seconds + in_force_seconds,
-            installed_seconds=self.installed_seconds + installed_seconds,
-        )
-
-    @property
-    def ratio(self) -> float | None:
-        """Of the mean access time; ``None`` if nothing was read."""
-        if not self.installed_seconds:
-            return None
-        return 1 - self.in_force_seconds / self.installed_seconds
+        return replace(self, counted=added(self.counted, step))
 
     @classmethod
-    def from_json(cls, fields: Fields) -> GainSinceInstallation:
-        """Raises DocumentError."""
-        keys = ("since_seconds", "in_force_seconds", "installed_seconds")
-        before = fields.table("before", {})
-        since, in_force, installed = (fields.number(key, low=0) for key in keys)
-        return cls(since, in_force, installed, {one: _pair(before, one) for one in before.names()})
+    def from_json(cls, fields: Fields) -> GainSinceInstallation | None:
+        """``None`` of a file that has sums of time: nobody knows of which reads they are.
+
+        Raises:
+            DocumentError: with the key and value at fault.
+        """
+        if not fields.has("counted"):
+            return None
+        counted, before = fields.table("counted"), fields.table("before", {})
+        return cls(
+            fields.number("since_seconds", low=0),
+            {one: _counts(counted, one) for one in counted.names()},
+            {one: _pair(before, one) for one in before.names()},
+        )
+
+
+def _counts(fields: Fields, name: str) -> tuple[float, float, float]:
+    """Raises DocumentError."""
+    numbers = fields.numbers(name, most=3)
+    if len(numbers) != 3 or min(numbers) < 0:
+        raise fields.refuse(name, f"must be reads and misses twice, not {shown(numbers)}")
+    return numbers[0], numbers[1], numbers[2]
 
 
 def _pair(fields: Fields, name: str) -> tuple[float, float]:

@@ -23,7 +23,7 @@ def test_keys_expire_by_themselves(server: SampledServer) -> None:
     server.start()
     pipeline = server.client.pipeline(transaction=False)
     for key in MANY:
-        pipeline.set(key, "v", px=50)
+        pipeline.set(key, "v", px=1000)
     pipeline.execute()
     wait_until(lambda: server.client.dbsize() == 0, server.counters)
     expected = [f"{what} {key}" for key in MANY for what in ("write", "expiry")]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sidecar.control.recommended_gain import RecommendedGain
+from sidecar.control.recommended_gain import RecommendedGain, access_seconds
 from sidecar.control.standstill import MOST_CYCLES, standstill
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.curve import MissRatioCurve
@@ -17,6 +18,16 @@ from solver_lambda.documents.observation import ServerObservation
 from tests.sidecar.counted_reads import MEBIBYTE, at_depth
 
 LONGEST_SECONDS = 300.0
+SERVER = ServerObservation(
+    name="a",
+    maxmemory_bytes=8 * MEBIBYTE,
+    minimum_bytes=MEBIBYTE,
+    weight=1.0,
+    request_rate_per_second=1.0,
+    cache_latency_seconds=200e-6,
+    backend_latency_seconds=0.02,
+    curve=MissRatioCurve(np.array([0.0]), np.array([0.5])),
+)
 
 
 def _told(late_seconds: float, cycles: int, size: int, looks_on: bool = False) -> list[str]:
@@ -50,18 +61,15 @@ def test_a_server_that_is_to_stay_without_a_limit_costs_nothing(
     recommended: int, ratio: float
 ) -> None:
     """A plan has 0 for it, which is no size."""
-    server = ServerObservation(
-        name="a",
-        maxmemory_bytes=8 * MEBIBYTE,
-        minimum_bytes=MEBIBYTE,
-        weight=1.0,
-        request_rate_per_second=1.0,
-        cache_latency_seconds=200e-6,
-        backend_latency_seconds=0.02,
-        curve=MissRatioCurve(np.array([0.0]), np.array([0.5])),
-    )
     gain = RecommendedGain(0.0)
-    gain.recommend([server], {"a": recommended * MEBIBYTE}, 0.0)
+    gain.recommend([SERVER], {"a": recommended * MEBIBYTE}, 0.0)
     gain.step({"a": at_depth(4.0 * MEBIBYTE)}, {"a": 8 * MEBIBYTE}, 10.0)
     assert gain.ratio is not None
     assert gain.ratio == 0 if ratio == 0 else gain.ratio < -10
+
+
+def test_reads_of_a_time_when_a_miss_counted_more_are_weighed_as_today() -> None:
+    counted = {"a": (1000.0, 100.0, 200.0), "gone": (1.0, 1.0, 1.0)}
+    slow, quick = (replace(SERVER, backend_latency_seconds=one) for one in (2.0, 0.02))
+    assert access_seconds([slow], counted) == pytest.approx((200.18, 400.16))
+    assert access_seconds([quick], counted) == pytest.approx((2.18, 4.16))

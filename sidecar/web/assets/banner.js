@@ -73,7 +73,7 @@ function installedWords(status) {
   const gain = status.installed_gain;
   if (!gain || gain.ratio === null || gain.ratio === undefined) return null;
   const much = `${percent(Math.abs(gain.ratio))} ${gain.ratio >= 0 ? "shorter" : "longer"}`;
-  return `Since ${moment(gain.since_seconds, true)} the mean access time has been ${much}, against the same reads with the sizes that SPREDS found, by the curves: what moves, restarts and refused writes cost is not in it.`;
+  return `Since ${moment(gain.since_seconds, true)} the mean access time has been ${much}, against the same reads with the sizes that SPREDS found, by the curves, at today's latencies and weights: what moves, restarts and refused writes cost is not in it.`;
 }
 
 function measuredWords(status) {
