@@ -15,14 +15,18 @@ _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: ->
 
 def in_short(entries: Sequence[dict[str, Any]], server: str | None) -> list[dict[str, Any]]:
     """The entries as they are told, of one ``server`` or all: their words say nothing twice, and
-    those whose sizes stand elsewhere have none."""
+    those whose sizes stand elsewhere have none. Nor has a plan that another one replaced before
+    anybody carried it out."""
     found: list[dict[str, Any]] = []
     moved = {entry["cycle"] for entry in entries if _is_moving(entry)}
+    shown_only = [one["cycle"] for one in entries if _would_move(one) and one["cycle"] not in moved]
     told: set[int] = set()
     for entry in entries:
         shown = {**entry, "words": _of_one(str(entry["words"]), server)}
         if entry["kind"] == "plan":
             shown = _plan(shown, moved, told)
+            if shown.get("cycle") in shown_only[:-1]:
+                shown.pop("sizes_bytes", None)
         elif entry["kind"] == "budget":
             shown.pop("sizes_bytes", None)  # its words have them
         elif (order := _CARRYING_OUT.search(shown["words"])) and int(order[1]) in moved:
@@ -35,6 +39,10 @@ def in_short(entries: Sequence[dict[str, Any]], server: str | None) -> list[dict
 
 def _is_moving(entry: dict[str, Any]) -> bool:
     return bool(entry["kind"] == "plan" and entry.get("carried_out"))
+
+
+def _would_move(entry: dict[str, Any]) -> bool:
+    return bool(entry["kind"] == "plan" and entry.get("decision") == "apply")
 
 
 def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, Any]:

@@ -65,6 +65,12 @@ def test_a_plan_that_nobody_carried_out_has_its_sizes() -> None:
     assert WAYS in order
 
 
+def test_of_plans_that_nobody_carried_out_the_last_has_its_sizes() -> None:
+    first, kept, last = {**WOULD, "cycle": 6}, {**WOULD, "cycle": 8, "decision": "keep"}, WOULD
+    told = _told(first, last, kept)
+    assert [WAYS.replace(",", "") in one for one in told] == [False, True, False]
+
+
 def test_room_has_its_sizes_in_its_words_and_of_one_server_only_its_own() -> None:
     assert _told(ROOM) == [f"room beside a: {WAYS}"]
     assert _told(ROOM, server="b") == ["room beside a: b 1 MiB -> 2 MiB"]
