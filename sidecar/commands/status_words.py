@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import next_observation_time, on_their_way, plan_in_short
@@ -212,7 +212,7 @@ def kept_words(
     server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
 ) -> list[str]:
     """Why no plan gives a server another size, and that one from before goes on."""
-    kept = told.get("keep_reason") or server["keep_reason"]
+    kept = _keep_reason(server, told)
     if not kept or told.get("held"):
         return []
     why = reason_words(kept) + (" (at the last observation)" if "%" in kept else "")
@@ -221,6 +221,12 @@ def kept_words(
     change = told["last_change"]
     since = f"the one from {time_of_day(change['at_seconds'])}" if change else "the one before"
     return [f"no new plan changes its size yet, because {why}; {since} goes on"]
+
+
+def _keep_reason(server: dict[str, Any], told: dict[str, Any]) -> str | None:
+    # The sidecar remembers more of a server than that says by itself.
+    said = told if told.get("up") else server
+    return cast("str | None", said["keep_reason"])
 
 
 def minimum_words(told: dict[str, Any]) -> list[str]:
@@ -233,7 +239,7 @@ def minimum_words(told: dict[str, Any]) -> list[str]:
 
 def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
     """What a server without a known latency needs; empty if it waits for none."""
-    kept = told.get("keep_reason") or server["keep_reason"] or ""
+    kept = _keep_reason(server, told) or ""
     is_known = told.get("backend_latency_seconds") or server["configured_latency_seconds"]
     if not told.get("up") or is_known is not None or kept.startswith("no_eviction"):
         return ""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sidecar.servers.remembered_work import remember_replicas
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
 from sidecar.state.state_store import StateStore
@@ -18,6 +19,7 @@ _LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
     """Remember who is a replica, and who was one. Who was promoted keeps what is planned for it, as
     it held that much: what it had as a replica before is no size to go back to."""
+    remember_replicas(store, readings)
     now = store.now
     known = set(now.replicas)
     replicas = {name for name, one in readings.items() if one.ignores_maxmemory}

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.state_store import StateStore
+
+
+def remember_replicas(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
+    """A replica of a cache is one: it executes what the cache's clients took, and evicts nothing
+    by itself, so that it would look like a queue once it is promoted."""
+    now = store.now
+    of_caches = {
+        one.replication_id
+        for name, one in readings.items()
+        if one.role == "master" and name in now.caches
+    }
+    new = [
+        name
+        for name, one in readings.items()
+        if one.role == "slave" and one.replication_id in of_caches and name not in now.caches
+    ]
+    if new:
+        with store.update() as state:
+            state.caches = (*state.caches, *new)
 
 
 def with_remembered_work(

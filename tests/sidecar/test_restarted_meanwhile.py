@@ -89,7 +89,7 @@ def test_what_a_replica_had_is_no_size_to_roll_back_to(tmp_path: Path) -> None:
     with store.update() as state:
         state.replicas = ("a",)
         state.control = replace(state.control, before_plan_bytes={"a": 4, "b": 9})
-    readings: Any = {"a": SimpleNamespace(ignores_maxmemory=False, maxmemory_bytes=40)}
+    readings: Any = {"a": SimpleNamespace(ignores_maxmemory=False, maxmemory_bytes=40, role="")}
     follow_roles(store, readings)
     assert store.now.replicas == ()
     assert store.now.control.before_plan_bytes == {"a": 40, "b": 9}

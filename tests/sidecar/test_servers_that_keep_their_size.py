@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers import back_off, held_memory
+from sidecar.servers.promotions import follow_roles
 from sidecar.servers.remembered_work import with_remembered_work
 from sidecar.servers.reserved_memory import excess_bytes, unmovable
 from sidecar.servers.server_reading import ServerReading
@@ -160,6 +161,24 @@ def test_a_cache_that_restarts_is_no_queue_for_an_element_that_a_client_took(
     other = ServerConfig("s1", "")
     assert with_remembered_work(restarted, other, node.store).taking_commands == ("lpop",)
     assert node.store.now.caches == ("s0",)
+
+
+def test_a_replica_of_a_cache_is_no_queue_once_it_is_promoted(make_node: MakeNode) -> None:
+    """It executes what clients of its primary took, and evicts nothing by itself."""
+    node = make_node("24mb", "24mb")
+    node.actuator.read_all()
+    cache, replica = ServerConfig("s0", ""), ServerConfig("s1", "")
+    seen = dataclasses.replace(node.actuator.readings["s0"], replication_id="f" * 40)
+    evicting = dataclasses.replace(seen, evicted_keys=5)
+    following = dataclasses.replace(seen, role="slave", taking_commands=("lpop",))
+    read = {
+        "s0": with_remembered_work(evicting, cache, node.store),
+        "s1": with_remembered_work(following, replica, node.store),
+    }
+    follow_roles(node.store, read)
+    promoted = dataclasses.replace(following, role="master")
+    assert not with_remembered_work(promoted, replica, node.store).taking_commands
+    assert node.store.now.taking_commands == {}
 
 
 def test_a_shrink_ends_where_keys_go_and_their_memory_does_not_come_back(
