@@ -249,8 +249,6 @@ def _hits(
     recommended = with_the_plan(server, plan, "hit_ratio")
     if recommended is not None:
         text += f", and {ratio_or(recommended)} with the plan"
-    if server["lifetime_hit_ratio"] is not None:
-        text += f"; since its start it is {ratio_or(server['lifetime_hit_ratio'])}"
     if server["access_time_seconds"] is not None:
         text += f". Its mean access time was measured as {time_or(server['access_time_seconds'])}"
         recommended = with_the_plan(server, plan, "access_time_seconds")

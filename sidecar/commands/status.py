@@ -122,7 +122,6 @@ def _as_told(told: dict[str, Any]) -> dict[str, Any]:
             "planned_bytes": one["target_bytes"],
             "used_memory_bytes": one["used_bytes"],
             "rss_bytes": one["rss_bytes"],
-            "lifetime_hit_ratio": one["lifetime_hit_ratio"],
             "sampler": one["sampler"],
             "sampling_endpoint": None,
             "maxmemory_policy": one["policy"],
@@ -146,7 +145,6 @@ def _ask(
         return {"name": config.name, "error": str(error), "error_kind": why}
     finally:
         server.close()
-    hits, misses = reading.keyspace_hits, reading.keyspace_misses
     prefix = reading.sampler_prefix
     return {
         "name": config.name,
@@ -155,7 +153,6 @@ def _ask(
         "planned_bytes": planned_bytes,
         "used_memory_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
-        "lifetime_hit_ratio": hits / (hits + misses) if hits + misses else None,
         "sampler": {"spreds-": "patch", "spreds.": "module"}.get(prefix or ""),
         "sampling_endpoint": reading.config.get(f"{prefix}endpoint") if prefix else None,
         "maxmemory_policy": reading.maxmemory_policy,

@@ -41,7 +41,6 @@ _OF_READS = (
     "hits, last window",
     "expected",
     "with the plan",
-    "hits since start",
     "reads/s",
 )
 # Of a gain, what stands in a line of its own.
@@ -163,7 +162,6 @@ def _reads_row(
         "" if reads == 0 else ratio_or(told.get("hit_ratio")),
         _expected(told, status),
         ratio_or(with_the_plan(told, status["last_plan"] if status else None, "hit_ratio")),
-        ratio_or(server["lifetime_hit_ratio"], "-"),
         "" if reads is None else f"{reads:,.1f}",
     )
 

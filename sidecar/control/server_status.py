@@ -170,12 +170,8 @@ def _recommended_part(
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
         keys = ("role", "replicas", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
-        figures = (
-            *("used_bytes", "rss_bytes", "unyielding_bytes", "not_counted_bytes"),
-            "lifetime_hit_ratio",
-        )
+        figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "not_counted_bytes")
         return dict.fromkeys((*keys, *figures))
-    reads = reading.keyspace_hits + reading.keyspace_misses
     return {
         "role": reading.role,
         "replicas": list(reading.replicas),
@@ -187,7 +183,6 @@ def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
         "rss_bytes": reading.rss_bytes,
         "unyielding_bytes": reading.unyielding_bytes,
         "not_counted_bytes": reading.not_counted_bytes,
-        "lifetime_hit_ratio": reading.keyspace_hits / reads if reads else None,
     }
 
 

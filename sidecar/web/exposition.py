@@ -219,7 +219,6 @@ OF_SERVER = (
         _known("predicted_hit_ratio"),
     ),
     _Gauge("recommended_hit_ratio", "Expected with the last plan", _known("recommended_hit_ratio")),
-    _Gauge("lifetime_hit_ratio", "Since the server started", _at("lifetime_hit_ratio")),
     _Gauge("reads_per_second", "In the last window", _at("reads_per_second")),
     _Gauge("access_time_seconds", "Mean of a read", _at("access_time_seconds")),
     _Gauge(

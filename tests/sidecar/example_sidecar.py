@@ -77,7 +77,6 @@ def _server(place: int) -> dict[str, Any]:
         "rss_bytes": int(before * MIB * 1.06),
         "hit_ratio": hits,
         "predicted_hit_ratio": hits,
-        "lifetime_hit_ratio": hits - 0.03,
         "reads_per_second": reads,
         "recommended_hit_ratio": predicted,
         "access_time_seconds": 0.0002 + (1 - hits) * backend,

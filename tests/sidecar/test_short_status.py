@@ -34,7 +34,6 @@ def _status(**changes: Any) -> dict[str, Any]:
             "planned_bytes": server["target_bytes"],
             "used_memory_bytes": server["used_bytes"],
             "rss_bytes": server["rss_bytes"],
-            "lifetime_hit_ratio": 0.87654,
             "sampler": "module",
             "maxmemory_policy": "allkeys-lru",
             "keep_reason": None,
