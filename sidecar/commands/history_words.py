@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_KNOWN = re.compile(r"; how far curves are known: .*", re.DOTALL)
-_GUESS = "; curves were still learnt"
+_KNOWN = re.compile(r"; how far curves are known: (.*)", re.DOTALL)
+_LITTLE_KNOWN = re.compile(r"([\w.-]+) (?:not at all|hardly \(|up to )|, and (\d+ more) hardly")
 _CARRYING_OUT = re.compile(r"carrying out plan (\d+): [^;]*(?:; how far curves are known[^;]*)?")
 _SIZE = r"[\d.]+ [KMGT]?i?B"
 _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: -> {_SIZE})?)+")
@@ -49,13 +49,18 @@ def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, A
     """``moved``: plans that were carried out; ``told``: of which the reason was told."""
     cycle = entry.get("cycle")
     is_guess = entry.get("decision") == "apply"
-    words = _KNOWN.sub(_GUESS if is_guess else "", entry["words"])
+    words = _KNOWN.sub(_still_learnt if is_guess else "", entry["words"])
     if _is_moving(entry) and cycle in told:
         words = words.partition(": ")[0]
     elif cycle in moved and not _is_moving(entry):
         entry.pop("sizes_bytes", None)
         told.add(int(entry["cycle"]))
     return {**entry, "words": words}
+
+
+def _still_learnt(known: re.Match[str]) -> str:
+    names = [one or more for one, more in _LITTLE_KNOWN.findall(known[1])]
+    return f"; still being learnt: {', '.join(names)}" if names else ""
 
 
 def _place(found: Sequence[dict[str, Any]], cycle: int) -> int:

@@ -60,11 +60,12 @@ def _access_time(told: dict[str, Any]) -> str:
         elif curves and measured > (1 + _SAME_RATIO) * max(curves):
             words += " (more than the curves say)"
         parts.append(words)
-        if before := (told.get("installed_gain") or {}).get("measured_before_seconds"):
-            parts.append(
-                f"before SPREDS kept sizes it was {time_words(before)}, "
-                "with that time's load, today's weights"
-            )
+        gain = told.get("installed_gain") or {}
+        if before := gain.get("measured_before_seconds"):
+            words = f"before SPREDS kept sizes it was {time_words(before)}, with the load of then"
+            if before < measured and (gain["ratio"] or 0.0) > 0:
+                words += ": the load is another one now, or the curves are wrong"
+            parts.append(words)
     return "; ".join(parts)
 
 

@@ -26,4 +26,6 @@ def given_back(
             ways.append(f"{name} goes from {format_size(has)} to {format_size(wanted)}")
     if ways:
         return f"; {', '.join(ways)}, as memory is handed over"
+    if state.room is not None:
+        return "; what others gave for it goes back to them"
     return "; nothing changes until the next plan"

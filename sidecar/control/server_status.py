@@ -201,6 +201,7 @@ def _keep_reason(
     is_over = {
         "held": name not in state.control.held,
         "waits": state.control.server_wait(name, time.time()) is None,
+        "no_sampler": reading is not None and reading.sampler_prefix is not None,
     }
     code = (seen.keep_reason or "").partition(":")[0]
     return None if is_over.get(code) else seen.keep_reason

@@ -50,7 +50,7 @@ def _told(*entries: dict[str, Any], server: str | None = None) -> list[str]:
 
 def test_the_sizes_of_a_plan_are_told_once_and_its_order_before_it() -> None:
     would, order, moves = _told(WOULD, MOVES, ORDER)
-    guess = "; curves were still learnt"
+    guess = "; still being learnt: a, b"
     assert would == f"plan 7 would move memory (the mode is recommend): {GAIN}{guess}"
     assert order == (
         "order (by ana): apply: carrying out plan 7; plans are carried out from now on"
