@@ -89,5 +89,5 @@ def _what_if(plan: Mapping[str, Any], *, is_guess: bool) -> Iterator[str]:
         before = seconds
         yield (
             f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
-            f"be {seconds}, without the cost of moving"
+            f"be {seconds} in the end, when all moves that rules delay are made"
         )

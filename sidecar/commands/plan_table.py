@@ -34,6 +34,8 @@ _COLUMNS = (
 )
 # By so much a measured time is another one than the curves say.
 _FAR_APART = 0.05
+# A hit ratio that may be off by more has its error beside it.
+_WORTH_TELLING = 0.1
 # Seconds of the mean.
 _HARDLY_ANY = 1e-6
 _Told = Mapping[str, Any]
@@ -140,8 +142,11 @@ def _by_the_curve(planned: _Told, now: _Told) -> tuple[str, ...]:
     if now and now["curve"] is None:
         return ("guess" if is_learnt(dict(now)) else "not known", "-", "-")
     (hits, seconds), more = _now(planned, now), planned["marginal_gain_seconds_per_mebibyte"]
+    # What the figures do not tell by their digits.
+    error = now.get("curve_error_ratio") or 0.0
+    apart = f" ± {100 * error:.0f}" if error >= _WORTH_TELLING else ""
     return (
-        _from_to(ratio_or(hits, "-"), ratio_or(planned["hit_ratio"], "-"), " %"),
+        _from_to(ratio_or(hits, "-"), ratio_or(planned["hit_ratio"], "-"), " %") + apart,
         _from_to(time_or(seconds, "-"), time_or(planned["eat_seconds"], "-"), " ms"),
         "-"
         if not more or more < 0

@@ -160,8 +160,8 @@ def execute(options: argparse.Namespace) -> int:
     _show(settings.dumps(), place, options)
     if "backend_latency_seconds" in changes and not options.json:
         print(
-            f"of this latency, at most {BELIEVED_RATIO} times counts of what the operator says or "
-            f"what is measured, and at least 1/{BELIEVED_RATIO}"
+            f"of what the operator says or what is measured, a {BELIEVED_RATIO}th to "
+            f"{BELIEVED_RATIO} times counts"
         )
     _say_from_when(options, had_effect=True)
     return 0

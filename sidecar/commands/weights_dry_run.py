@@ -98,7 +98,8 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
     print_wrapped(
         "It would change no size."
         if is_same
-        else f"The plan with it: {reason_words(wanted.reason)}."
+        else f"The plan with it: {reason_words(wanted.reason)}. A real one may wait: it moves when "
+        "the gain is more than its curves may be off by."
     )
 
 

@@ -80,7 +80,7 @@ class Enforcement:
             f"{name} {found_size(before[name])} -> {format_size(size)}"
             for name, size in changed.items()
         )
-        return f"; within the budget at once: {', '.join(ways)}" if changed else ""
+        return f"; {', '.join(ways)}" if changed else ""
 
     def move(self, sizes_bytes: Mapping[str, int], purpose: str, asked: Asked) -> None:
         """Go to these sizes, from now on if they were only watched so far. ``asked``: what they

@@ -102,4 +102,4 @@ def set_again(name: str, words: str, state: SidecarState) -> str:
     size_bytes = held.bytes if held else state.targets_bytes.get(name)
     if _RESTARTED not in words or not size_bytes or not state.control.sets_sizes:
         return ""
-    return f"; {format_size(size_bytes)} is set again"
+    return f"; it goes back to {format_size(size_bytes)}"

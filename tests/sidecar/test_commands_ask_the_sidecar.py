@@ -339,8 +339,7 @@ def test_plan_is_a_table_with_reasons(
         "sessions 2 GiB 3 GiB +1 GiB 87.03 -> 93.81 % ",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
-        "with 10 GiB for all of them the mean access time would be 5.31 ms, without the cost of "
-        "moving",
+        "with 10 GiB for all of them the mean access time would be 5.31 ms in the end, when",
         "proven: no other division that its rules allow is better",
         f"to carry it out: spreds apply {path} {CYCLE}",
     ):
@@ -482,6 +481,14 @@ def test_it_is_told_where_curve_and_server_are_farther_apart_than_the_curves_err
         assert "and 70.0% was measured in the last window" in text
     server["curve_error_ratio"] = 0.3
     assert "farther apart" not in printed("explain", "sessions", *long) + printed("plan", *long)
+
+
+def test_a_hit_ratio_that_is_hardly_known_has_its_error_beside_it(
+    sidecar: ExampleSidecar, printed: Printed
+) -> None:
+    assert "±" not in printed("plan")
+    sidecar.document["servers"][0]["curve_error_ratio"] = 0.19
+    assert "93.81 % ± 19 " in printed("plan")
 
 
 def test_what_is_not_known_is_no_figure(sidecar: ExampleSidecar, printed: Printed) -> None:

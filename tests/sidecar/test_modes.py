@@ -186,7 +186,7 @@ def test_what_is_cut_to_fit_into_the_budget_is_told_and_not_forgotten(
     def changes(sidecar: Sidecar) -> list[dict[str, Any]]:
         return [server["last_change"] for server in sidecar.status()["servers"]]
 
-    ways = "within the budget at once: s0 12 MiB -> 8 MiB, s1 12 MiB -> 8 MiB"
+    ways = "; s0 12 MiB -> 8 MiB, s1 12 MiB -> 8 MiB"
     with sidecar_in_thread(path) as sidecar:
         wait_for(
             lambda: "'spreds apply --from-now-on' brings it below" in problems(sidecar), sidecar

@@ -70,7 +70,7 @@ def test_the_good_notification_is_carried_out_and_not_twice(waiting: WaitingSide
         found = [server.client.config_get("maxmemory")["maxmemory"] for server in waiting.servers]
         return [int(size) for size in found]
 
-    wait_until(lambda: sizes() == [12 * MB, 20 * MB], sidecar.metrics.snapshot)
+    wait_until(lambda: sizes() == [12 * MB, 20 * MB], sidecar.metrics.snapshot, pause_seconds=0.3)
     assert waiting.post(waiting.message()) == 200
     assert waiting.sidecar.cycles == 1
     assert waiting.refused()["plans_refused[reason=old_cycle]"] == 1

@@ -103,10 +103,10 @@ def test_an_outcome_concerns_who_was_changed_by_its_plan() -> None:
 
 def test_a_restart_says_which_size_is_set_again() -> None:
     state = SidecarState(targets_bytes={"a": 3 * MIB}, control=ControlState(engaged=True))
-    assert set_again("a", "a was restarted", state) == "; 3 MiB is set again"
+    assert set_again("a", "a was restarted", state) == "; it goes back to 3 MiB"
     assert set_again("a", "a does not answer", state) == ""
     assert set_again("b", "b was restarted", state) == ""
     state.control = ControlState(engaged=True, held={"a": Hold(5 * MIB, 1.0)})
-    assert set_again("a", "a was restarted", state) == "; 5 MiB is set again"
+    assert set_again("a", "a was restarted", state) == "; it goes back to 5 MiB"
     state.control = ControlState()
     assert set_again("a", "a was restarted", state) == ""
