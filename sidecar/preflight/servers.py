@@ -6,6 +6,7 @@ Whether another sidecar of this machine controls a server already.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
@@ -14,6 +15,7 @@ from sidecar.preflight.files import OTHER_NAME, acl_line, check_rights
 from sidecar.preflight.finding import Finding
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.redis_server import NONSENSE, RedisServer
+from sidecar.servers.remembered_work import taken_work
 from sidecar.servers.server_errors import (
     MOST_WORDS,
     MissingRightError,
@@ -24,6 +26,8 @@ from sidecar.servers.server_errors import (
 from sidecar.servers.server_lock import holder_of
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import lock_paths, locked_by
+from sidecar.state.sidecar_state import SidecarState
+from sidecar.state.state_store import load_state
 from solver_lambda.documents.units import format_size
 
 # Balancers give connections in turn, or by lot.
@@ -55,10 +59,13 @@ def _own_processes(config: SidecarConfig) -> set[str]:
 
 def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:
     """Of all servers; what those that answer say goes into ``readings``."""
+    state = load_state(config.state_file) if config.state_file else SidecarState()
     for server_config in config.servers:
         server = RedisServer(server_config)
         try:
             reading = server.read()
+            taking = taken_work(reading, server_config, state)
+            reading = replace(reading, taking_commands=taking)
             tcp_backlog(reading)
             readings[server_config.name] = reading
             yield from _check_reading(server_config, reading)

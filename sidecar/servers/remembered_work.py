@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
+
+
+def taken_work(
+    reading: ServerReading, config: ServerConfig, state: SidecarState
+) -> tuple[str, ...]:
+    """By which commands clients take work from it, as far as it is no cache."""
+    if config.cache or config.name in state.caches:
+        return ()
+    return reading.taking_commands or state.taking_commands.get(config.name, ())
 
 
 def remember_replicas(store: StateStore, readings: Mapping[str, ServerReading]) -> None:
@@ -40,7 +50,7 @@ def with_remembered_work(
     """
     name, now = config.name, store.now
     known, is_cache = now.taking_commands.get(name, ()), name in now.caches
-    taking = () if config.cache or is_cache else reading.taking_commands or known
+    taking = taken_work(reading, config, now)
     if not taking and reading.evicted_keys and not is_cache:
         with store.update() as state:
             state.caches = (*state.caches, name)

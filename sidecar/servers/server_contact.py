@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.servers.background_reading import PATIENCE_SECONDS, BackgroundReading
 from sidecar.servers.eviction_yield import EvictionYield
@@ -149,7 +150,7 @@ class ServerContact:
         self._is_slow = self._may_act = took_seconds > PATIENCE_SECONDS
         self.is_back = self._reachability.answer()
         if self.is_back:
-            log.info("server %s answers again", self.name)
+            log.info("server %s answers again", self.name, extra=BOUNDED)
         return self._eviction_yield.learn(reading)
 
     def wait(self, seconds: float) -> None:
