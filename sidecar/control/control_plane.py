@@ -12,13 +12,12 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.effective_file import changed_options
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
+from sidecar.control.gain_by_curves import RecommendedGain, with_step
 from sidecar.control.history import History, history_path
-from sidecar.control.measured_access_time import counted_reads
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.predicted_hits import predicted_hit_ratios
-from sidecar.control.recommended_gain import RecommendedGain, counted_misses
 from sidecar.control.series import Series
 from sidecar.control.server_events import set_again
 from sidecar.control.server_watches import ServerWatches
@@ -30,7 +29,6 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import BUDGET_FELL
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
-from sidecar.state.gain_since_installation import GainSinceInstallation
 from sidecar.state.sidecar_state import SizeChange
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation, ServerObservation
@@ -226,9 +224,8 @@ class ControlPlane:
         installed = control.installed_bytes
         if not control.engaged or self.observation is None or 0 in installed.values():
             return
-        before = counted_reads(self.observation.servers)
-        since = self.gain or GainSinceInstallation(time.time(), before=before)
-        self.gain = since.plus(counted_misses(counts, in_force_bytes, installed, seconds))
+        servers = self.observation.servers
+        self.gain = with_step(self.gain, servers, counts, in_force_bytes, installed, seconds)
 
     def problems(self) -> list[str]:
         """What keeps decisions from being carried out or kept, for people."""

@@ -25,6 +25,11 @@ _NOT_EVICTED = (
     "room, and get it back when it needs less: see omem in 'CLIENT LIST'; maxmemory-clients or a "
     "maximum bounds it"
 )
+_WITHOUT_TTL = (
+    "cannot evict (keys without a TTL, or replies that clients do not read), so the others gave it "
+    "room, and get it back when it needs less: 'INFO keyspace' counts keys that expire, and a "
+    "maximum bounds it"
+)
 _TAKES_WORK = "clients take work from it"
 _AS_REPLICA = (
     "holds as a replica, new keys or buffers of clients, so the others gave it room, and get back "
@@ -140,7 +145,9 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     """For whom others made room, and have not got it back."""
     if state.room is None or state.room.is_returned:
         return
-    words = dict.fromkeys(state.replicas, _AS_REPLICA)
+    volatile = [o["name"] for o in servers if (o["policy"] or "").startswith("volatile-")]
+    words = dict.fromkeys(volatile, _WITHOUT_TTL)
+    words |= dict.fromkeys(state.replicas, _AS_REPLICA)
     words |= {o["name"]: _AS_QUEUE for o in servers if _TAKES_WORK in (o["keep_reason"] or "")}
     for name, size in state.room.needed_bytes.items():
         what = words.get(name, _NOT_EVICTED)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.control.gain_by_curves import access_seconds
 from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.control.problems import problems_of
-from sidecar.control.recommended_gain import access_seconds
 from sidecar.control.server_status import KnownServers, server_status
 from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage

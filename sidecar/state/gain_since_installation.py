@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from solver_lambda.documents.reader import Fields, shown
@@ -29,15 +30,32 @@ class GainSinceInstallation:
             are weighed when somebody asks.
         before: of each server, in the last window before that, reads a second and the ratio of
             misses; empty if that is not known.
+        pinned_bytes: of each server what its keys held then that are never evicted.
     """
 
     since_seconds: float
     counted: Counted = field(default_factory=dict)
     before: dict[str, tuple[float, float]] = field(default_factory=dict)
+    pinned_bytes: dict[str, float] = field(default_factory=dict)
 
     def plus(self, step: Counted) -> GainSinceInstallation:
         """With the reads of another step."""
         return replace(self, counted=added(self.counted, step))
+
+    def found_bytes(
+        self,
+        installed_bytes: Mapping[str, int],
+        in_force_bytes: Mapping[str, int],
+        pinned_bytes: Mapping[str, float],
+    ) -> dict[str, int]:
+        """The sizes that were found, each with what is pinned of it since, as far as it has room
+        for that now: others would have made that room, and it is no gain."""
+        found = {}
+        for name, size in installed_bytes.items():
+            pinned = pinned_bytes.get(name, 0.0)
+            more = max(0.0, pinned - self.pinned_bytes.get(name, pinned))
+            found[name] = max(size, min(in_force_bytes.get(name, size), round(size + more)))
+        return found
 
     @classmethod
     def from_json(cls, fields: Fields) -> GainSinceInstallation | None:
@@ -49,10 +67,12 @@ class GainSinceInstallation:
         if not fields.has("counted"):
             return None
         counted, before = fields.table("counted"), fields.table("before", {})
+        pinned = fields.table("pinned_bytes", {})
         return cls(
             fields.number("since_seconds", low=0),
             {one: _counts(counted, one) for one in counted.names()},
             {one: _pair(before, one) for one in before.names()},
+            {one: pinned.number(one, low=0) for one in pinned.names()},
         )
 
 

@@ -30,6 +30,7 @@ def _server(name: str, size: int, target: int, keeps: str | None = None) -> dict
         "name": name,
         "up": True,
         "sampler": "patch",
+        "policy": "allkeys-lru",
         "maxmemory_bytes": size * MB,
         "target_bytes": target * MB,
         "keep_reason": keeps,
@@ -257,6 +258,16 @@ def test_who_needs_room_is_told_what_for(role: str, keeps: str | None, words: st
     (said,) = problems_of([server], budget, state, "apply", None, counted, lambda _: 0.0)
     assert said.startswith("a needs 16 MiB for what it ")
     assert words in said
+
+
+def test_keys_without_a_ttl_are_told_where_they_are_not_evicted() -> None:
+    room = RoomMade({"a": 8 * MB}, {"a": 16 * MB}, {}, {"a": 16 * MB})
+    server = {**_server("a", 16, 16), "policy": "volatile-lru"}
+    budget = {"bytes": 24 * MB, "maxmemory_bytes": 16 * MB, "rss_budget_bytes": None}
+    budget["used_bytes"] = 0
+    state = SidecarState(room=room)
+    (said,) = problems_of([server], budget, state, "apply", None, {}, lambda _: 0.0)
+    assert "keys without a TTL" in said
 
 
 def test_a_slip_by_hand_is_told_with_what_it_takes_from_whom() -> None:

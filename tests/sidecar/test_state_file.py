@@ -46,7 +46,7 @@ def state() -> SidecarState:
         },
         taking_commands={"b": ("lpop", "xack")},
         caches=("a",),
-        gain=GainSinceInstallation(1.5, {"a": (9.5, 2.5, 3.5)}, {"a": (4.5, 0.5)}),
+        gain=GainSinceInstallation(1.5, {"a": (9.5, 2.5, 3.5)}, {"a": (4.5, 0.5)}, {"a": 6.5}),
     )
     made.ask(PendingRequest(8, 1.0, 100, {"a": (1, None), "b": (1, 50)}))
     return made

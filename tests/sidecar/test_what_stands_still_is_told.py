@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidecar.control.recommended_gain import RecommendedGain, access_seconds
+from sidecar.control.gain_by_curves import RecommendedGain, access_seconds
 from sidecar.control.standstill import MOST_CYCLES, standstill
 from sidecar.servers.transitions import ServerState
+from sidecar.state.gain_since_installation import GainSinceInstallation
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from tests.sidecar.counted_reads import MEBIBYTE, at_depth
@@ -73,3 +74,12 @@ def test_reads_of_a_time_when_a_miss_counted_more_are_weighed_as_today() -> None
     slow, quick = (replace(SERVER, backend_latency_seconds=one) for one in (2.0, 0.02))
     assert access_seconds([slow], counted) == pytest.approx((200.18, 400.16))
     assert access_seconds([quick], counted) == pytest.approx((2.18, 4.16))
+
+
+def test_what_is_pinned_since_is_no_gain() -> None:
+    """Others would have made that room with the sizes that were found, too."""
+    since = GainSinceInstallation(0.0, pinned_bytes={"a": 5.0, "b": 0.0})
+    installed, in_force = {"a": 20, "b": 20, "c": 20}, {"a": 60, "b": 25, "c": 9}
+    pinned = {"a": 35.0, "b": 30.0, "c": 1.0, "d": 1.0}
+    assert since.found_bytes(installed, in_force, pinned) == {"a": 50, "b": 25, "c": 20}
+    assert since.found_bytes(installed, {}, {}) == installed

@@ -1,13 +1,16 @@
-"""What plans that nobody carries out would have saved, by the reads that came after them."""
+"""What sizes save, by the curves of the reads that came: those in force, against those that were
+found, and those of plans that nobody carries out."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sidecar.control.measured_access_time import counted_reads
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.state.gain_since_installation import Counted, added
+from sidecar.state.gain_since_installation import Counted, GainSinceInstallation, added
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.planning.effective_access_time import AccessCost
 
@@ -30,6 +33,21 @@ def counted_misses(
             misses = counts[name].misses(sizes, None) * seconds
             found[name] = (counts[name].reads(None) * seconds, float(misses[0]), float(misses[1]))
     return found
+
+
+def with_step(
+    gain: GainSinceInstallation | None,
+    servers: Sequence[ServerObservation],
+    counts: Mapping[str, ReadCounts],
+    in_force_bytes: Mapping[str, int],
+    installed_bytes: Mapping[str, int],
+    seconds: float,
+) -> GainSinceInstallation:
+    """The gain, or one that begins now, with the reads of a step of so many seconds."""
+    pinned_bytes = {name: one.pinned_bytes for name, one in counts.items()}
+    since = gain or GainSinceInstallation(time.time(), {}, counted_reads(servers), pinned_bytes)
+    found_bytes = since.found_bytes(installed_bytes, in_force_bytes, pinned_bytes)
+    return since.plus(counted_misses(counts, in_force_bytes, found_bytes, seconds))
 
 
 def access_seconds(servers: Sequence[ServerObservation], counted: Counted) -> tuple[float, float]:
