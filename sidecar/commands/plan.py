@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> None:
         "--document",
         metavar="FILE.json",
         type=Path,
-        help="print this plan's document instead; no sidecar is asked",
+        help="print the plan in this file instead; no sidecar is asked",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print reasons, other budgets and more beside it"

@@ -238,8 +238,10 @@ def minimum_words(told: dict[str, Any]) -> list[str]:
 def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
     """What a server without a known latency needs; empty if it waits for none."""
     kept = _keep_reason(server, told) or ""
+    # Until the first observation after a start, what was on file.
+    observed = (server["backend_latency"] or {}).get("backend_latency_seconds")
     is_known = told.get("backend_latency_seconds") or server["configured_latency_seconds"]
-    if not told.get("up") or is_known is not None or kept.startswith("no_eviction"):
+    if not told.get("up") or is_known is not None or observed or kept.startswith("no_eviction"):
         return ""
     return (
         "backend: its latency is neither configured nor measured yet, so it gives no memory: set "

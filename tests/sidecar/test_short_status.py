@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.commands.status_gains import gains
 from sidecar.commands.status_short import print_short
-from sidecar.commands.status_words import is_unfilled, print_status
+from sidecar.commands.status_words import is_unfilled, print_status, waits_words
 from sidecar.servers.server_errors import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
@@ -226,3 +226,14 @@ def test_a_minimum_that_was_raised_is_told_until_a_plan_keeps_to_it(
         assert words in _printed(status, capsys, is_verbose=is_verbose)
     server["target_bytes"] = 3072 * MIB
     assert words not in _printed(status, capsys)
+
+
+@pytest.mark.parametrize(
+    ("on_file", "waits"), [(None, True), ({"backend_latency_seconds": 0.08}, False)]
+)
+def test_a_latency_that_is_on_file_is_known_before_the_first_observation(
+    on_file: dict[str, Any] | None, waits: bool
+) -> None:
+    server = {"keep_reason": None, "backend_latency": on_file, "configured_latency_seconds": None}
+    told = {"up": True, "keep_reason": None, "backend_latency_seconds": None}
+    assert ("neither configured nor measured" in waits_words(server, told)) == waits

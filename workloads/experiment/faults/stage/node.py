@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from workloads.experiment.faults.stage.node_servers import OBJECT_BYTES, PATCH, USER, NodeServer
-from workloads.experiment.faults.stage.orders import divided
 from workloads.experiment.faults.stage.sidecar_process import SidecarProcess
 from workloads.experiment.faults.stage.sightings import NamedGaps, Sightings, sightings
 from workloads.experiment.faults.stage.waiting import wait_for
@@ -204,11 +203,6 @@ class FaultNode:
         if not wait_for(self.is_converged, limit_seconds):
             raise StageError(f"sizes do not come to the plan's: {self.described()}")
         return self.full_plans() - before
-
-    def ordered_bytes(self) -> dict[str, int]:
-        """What the last order says for servers that all can have it."""
-        sizes = divided(self.budget_bytes, list(self.shares.values()))
-        return dict(zip(self.shares, sizes, strict=True))
 
     def described(self) -> str:
         """For people."""
