@@ -181,7 +181,7 @@ class ServerMonitor:
         if served.reads and window_reads and tells_of_its_size(previous, reading):
             missed = window_misses / window_reads * served.reads
             self.anchor.add(served.misses, missed, served.reads)
-            self._unfilled.compare(served, missed)
+            self._unfilled.compare(served, missed, self.shards.rate)
         if not self.counts.seconds.by(CYCLE):
             memory = None  # no step is over: there is nothing to look ahead from
         swing = window.baseline_swing_bytes if window else 0

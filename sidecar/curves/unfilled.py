@@ -3,6 +3,8 @@ misses less often with it than its curve says."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sidecar.curves.served_reads import FULL_RATIO, ServedReads, is_as_much, tells_of_its_size
@@ -11,6 +13,8 @@ from solver_lambda.documents.curve import MissRatioCurve
 
 # Fewer reads of a window refute no curve, and nor does what is less of the miss ratio.
 _FEWEST_READS, _LEAST_EXCESS_RATIO = 1_000, 0.02
+# Standard errors of a sample.
+_ERRORS = 3.0
 
 
 class Unfilled:
@@ -48,12 +52,16 @@ class Unfilled:
             self._since_seconds = previous.at_seconds
         self._most_bytes = max(self._most_bytes, previous.counted_bytes, most_bytes)
 
-    def compare(self, served: ServedReads, missed: float) -> None:
+    def compare(self, served: ServedReads, missed: float, rate: float) -> None:
         """Take what the window that was looked at last served, and what it would have missed by its
-        own samples."""
-        if served.miss_ratio is not None and served.reads >= _FEWEST_READS:
-            self._miss_ratio = served.miss_ratio
-            self._excess_ratio = missed / served.reads - served.miss_ratio
+        own samples, a share of ``rate`` of its reads. What these may be off by chance refutes
+        nothing: it cost up to two points of a gain at a rate of 1 %."""
+        if served.miss_ratio is None or served.reads < _FEWEST_READS:
+            return
+        self._miss_ratio, sampled = served.miss_ratio, min(1.0, missed / served.reads)
+        chance = _ERRORS * math.sqrt(sampled * (1 - sampled) / (rate * served.reads))
+        if (excess := sampled - served.miss_ratio) > max(_LEAST_EXCESS_RATIO, chance):
+            self._excess_ratio = excess
 
     def agreed(
         self, curve: MissRatioCurve, reading: ServerReading, for_seconds: float
@@ -64,7 +72,7 @@ class Unfilled:
         size_bytes = reading.maxmemory_bytes
         if enough_bytes := self.enough_bytes(reading.at_seconds, for_seconds):
             curve = level_from(curve, enough_bytes, size_bytes)
-        if self._served_by_bytes and self._excess_ratio > _LEAST_EXCESS_RATIO:
+        if self._served_by_bytes and self._excess_ratio:
             most = max(self._miss_ratio, float(curve.miss_ratio(size_bytes)) - self._excess_ratio)
             curve = at_most_from(curve, self._served_by_bytes, most)
         return curve, enough_bytes

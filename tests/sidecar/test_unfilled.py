@@ -117,21 +117,30 @@ def test_a_curve_whose_edge_is_off_is_refuted_by_hits(
     full = at(1, used_mb, size_mb=size_mb)
     unfilled = looks(at(0, used_mb, size_mb=size_mb), full)
     assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
-    unfilled.compare(ServedReads(20_000, 0), 12_400)
+    unfilled.compare(ServedReads(20_000, 0), 12_400, 0.01)
     curve, _ = unfilled.agreed(LOOP, full, CYCLE)
     assert curve.miss_ratio([known_mb * MB, 40 * MB]) == pytest.approx([0.0, 0.0], abs=1e-6)
     assert curve.miss_ratio(0.96 * used_mb * MB) == LOOP.miss_ratio(0.96 * used_mb * MB)
     # Nor do a few reads, or what was served with more than it has now.
     unfilled.look(full, replace(full, at_seconds=120.0))
     assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
-    unfilled.compare(ServedReads(900, 0), 558)
+    unfilled.compare(ServedReads(900, 0), 558, 1.0)
     assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
+
+
+@pytest.mark.parametrize(("rate", "refutes"), [(0.01, False), (0.1, True)])
+def test_what_may_be_chance_refutes_nothing(rate: float, refutes: bool) -> None:
+    """Of 200 sampled reads a tenth more may miss, of 2,000 not."""
+    full = at(1, 30.9, size_mb=31)
+    unfilled = looks(at(0, 30.9, size_mb=31), full)
+    unfilled.compare(ServedReads(12_000, 8_000), 9_800, rate)
+    assert (unfilled.agreed(LOOP, full, CYCLE)[0] is not LOOP) == refutes
 
 
 def test_of_a_server_that_evicts_only_its_size_is_known() -> None:
     full = replace(at(1, 31, size_mb=31), evicted_keys=10)
     unfilled = looks(replace(full, evicted_keys=5, at_seconds=0.0), full)
-    unfilled.compare(ServedReads(18_000, 2_000), 12_400)
+    unfilled.compare(ServedReads(18_000, 2_000), 12_400, 0.01)
     curve, _ = unfilled.agreed(LOOP, full, CYCLE)
     assert curve.miss_ratio([31 * MB, 32 * MB]) == pytest.approx([0.1, 0.0])
     assert curve.miss_ratio(30.9 * MB) == pytest.approx(LOOP.miss_ratio(30.9 * MB))
