@@ -211,7 +211,8 @@ def kept_words(
 ) -> list[str]:
     """Why no plan gives a server another size, and that one from before goes on."""
     kept = _keep_reason(server, told)
-    if not kept or told.get("held"):
+    # A problem above has it of one without a sampler.
+    if not kept or told.get("held") or (told.get("up") and kept.startswith("no_sampler:")):
         return []
     why = reason_words(kept) + (" (at the last observation)" if "%" in kept else "")
     if status is None or not told or not is_on_its_way(told, status):
