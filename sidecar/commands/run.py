@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import threading
@@ -11,6 +12,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from sidecar.commands.arguments import add_command
+
+log = logging.getLogger(__name__)
 
 
 def add_parser(commands: Any) -> None:
@@ -43,23 +46,26 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
-    # What is only needed later, too: strangers may have taken the last descriptor by then.
-    import encodings.ascii  # noqa: F401
-
-    import numpy.random  # noqa: F401
-
     from sidecar.base.log_setup import set_up_log
-    from sidecar.commands.team_reports import TeamReports
     from sidecar.config.node import load_config
-    from sidecar.daemon import Sidecar
-    from sidecar.kernel.library import library
     from sidecar.state.node_lock import node_lock
 
-    library()  # at once, not with the first samples
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)
     with node_lock(config):
+        # The rest takes seconds on a busy machine; who asks meanwhile learns that it starts.
+        log.info("node %s is starting, with %d servers", config.node, len(servers))
+        # What is only needed later, too: strangers may have taken the last descriptor by then.
+        import encodings.ascii  # noqa: F401
+
+        import numpy.random  # noqa: F401
+
+        from sidecar.commands.team_reports import TeamReports
+        from sidecar.daemon import Sidecar
+        from sidecar.kernel.library import library
+
+        library()  # at once, not with the first samples
         sidecar = Sidecar(config)
         _stop_at_signals(sidecar.stop)
         hang_ups.lead_to(lambda: sidecar.reload(lambda: load_config(options.config)))
