@@ -34,18 +34,23 @@ class _Seen(Protocol):
     def unevictable_bytes(self) -> int: ...
     @property
     def was_replica(self) -> bool: ...
+    @property
+    def installed_bytes(self) -> int | None: ...
 
 
 def needed_bytes(seen: _Seen) -> int:
     """The most that a server could not do without in the window, as far as it is for the others to
     mind: of a replica, or one whose keys came as it was one, a quarter, so that one with an equal
-    share is no need; nothing of one that keeps the size that is planned for it anyway."""
+    share is no need; nothing of one that keeps its size anyway, and had that when SPREDS came: keys
+    that are never evicted are clients' like all other needs."""
     held_bytes = seen.reading.counted_bytes
     if seen.was_replica:  # also emptied it keeps what is planned for it, until its curve is known
         held_bytes = max(held_bytes, seen.reading.maxmemory_bytes)
     if seen.reading.ignores_maxmemory or seen.was_replica:
         return held_bytes // 4
-    is_kept = not seen.reading.evicts and seen.unevictable_bytes <= seen.reading.maxmemory_bytes
+    size_bytes = seen.reading.maxmemory_bytes
+    own_bytes = min(size_bytes, seen.installed_bytes or size_bytes)
+    is_kept = not seen.reading.evicts and seen.unevictable_bytes <= own_bytes
     return 0 if is_kept else seen.unevictable_bytes
 
 

@@ -204,7 +204,6 @@ class BudgetKeeper:
         needed anything, for whose ``held_bytes`` are more; ``None``, and it is logged: they cannot
         be."""
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
-        # Of two steps, perhaps.
         grow = self._actuator.too_small & least.keys() - beside_bytes.keys()
         if held_bytes is not None:
             least, grow = dict(held_bytes), set(held_bytes)
@@ -245,9 +244,10 @@ class BudgetKeeper:
         return room.before_bytes if is_less else None
 
     def _known(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
-        """Of those that answer: who is busy may be filling the room that it got."""
-        answers = {state.name for state in self._actuator.latest if state.reachable}
-        return {name: size for name, size in least_bytes.items() if name in answers}
+        """Who is busy may be filling its room, and is not known. Who is gone needs nothing."""
+        names = {state.name for state in self._actuator.latest if state.reachable}
+        gone = {state.name: 0 for state in self._actuator.latest if state.gone}
+        return gone | {name: size for name, size in least_bytes.items() if name in names}
 
     def _shared(
         self,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 
 from sidecar.servers.back_off import BackOff
-from sidecar.servers.server_errors import ServerDownError, ServerSilentError, WrongPasswordError
+from sidecar.servers.server_errors import (
+    NobodyListensError,
+    ServerDownError,
+    ServerSilentError,
+    WrongPasswordError,
+)
 
 # A server that is down is asked again soon: a question that is refused costs next to nothing, but
 # where a stranger has its port, who listens is looked up each time: a sixth of a core at most. One
@@ -14,6 +19,8 @@ LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 0.5
 BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
 PASSWORD_RETRY_SECONDS = 10.0
+# Longer than most restarts take.
+GONE_SECONDS = 10.0
 
 
 class Reachability:
@@ -23,6 +30,7 @@ class Reachability:
         is_up: it answered when it was last asked.
         error: why it did not; ``None`` if it did.
         is_silent: it did not answer in time, and may still be there.
+        is_gone: nobody has listened for it for a while: what it held is free.
     """
 
     def __init__(self) -> None:
@@ -31,6 +39,11 @@ class Reachability:
         self.is_silent = False
         self._asked_at = self._retry_at = 0.0
         self._unread = BackOff()
+        self._gone_at: float | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone_at is not None and time.monotonic() - self._gone_at >= GONE_SECONDS
 
     @property
     def is_due(self) -> bool:
@@ -46,12 +59,17 @@ class Reachability:
         is_back = not self.is_up
         self._unread.reset()
         self.is_up, self.error, self.is_silent = True, None, False
+        self._gone_at = None
         return is_back
 
     def lose(self, error: Exception) -> bool:
         """It did not, or not as it must; whether it had before."""
         self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
         now = time.monotonic()
+        if not isinstance(error, NobodyListensError):
+            self._gone_at = None
+        elif self._gone_at is None:
+            self._gone_at = now
         took_seconds = now - self._asked_at
         busy_seconds = min(took_seconds, LONGEST_BUSY_SECONDS)
         pause_seconds = max(

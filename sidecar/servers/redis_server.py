@@ -22,11 +22,11 @@ from sidecar.servers.figures import figure_of
 from sidecar.servers.guarded_connection import guard
 from sidecar.servers.server_errors import (
     MissingRightError,
-    ServerDownError,
     ServerError,
     ServerRefusedError,
     ServerSilentError,
     WrongPasswordError,
+    down_error,
 )
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_product import other_product
@@ -292,9 +292,8 @@ class RedisServer:
         except (redis.RedisError, OSError) as error:
             # A reply may still be on its way: never take it for the next command's.
             self.close()
-            silent = isinstance(error, redis.TimeoutError | TimeoutError)
-            kind = ServerSilentError if silent else ServerDownError
-            raise kind(f"{command[0]}: {connection_words(error, self.config)}") from error
+            words = f"{command[0]}: {connection_words(error, self.config)}"
+            raise down_error(error)(words) from error
         except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error

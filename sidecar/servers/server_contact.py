@@ -79,6 +79,11 @@ class ServerContact:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
         return self._reachability.error is not None and not self._reachability.is_silent
 
+    @property
+    def is_gone(self) -> bool:
+        """Nobody has listened for it for a while."""
+        return self._reachability.is_gone
+
     def meet(self) -> str | None:
         """The process that it is, if it answers; changes nothing on it."""
         try:

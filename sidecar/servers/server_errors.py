@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import redis
+
 from sidecar.base.plain_text import plain
 
 # As the client library tells it, with the command that failed.
@@ -24,6 +26,20 @@ class ServerDownError(ServerError):
 
 class ServerSilentError(ServerDownError):
     """It may still be there, with the size that it had: it did not answer in time."""
+
+
+class NobodyListensError(ServerDownError):
+    """Its process is gone, or has not begun to listen."""
+
+
+def down_error(error: Exception) -> type[ServerDownError]:
+    """Which of these an error of the client library or the system is."""
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return ServerSilentError
+    # The library has words of its own for what the system said.
+    said = (error, error.__cause__, error.__context__)
+    is_nobody = any(isinstance(one, ConnectionRefusedError | FileNotFoundError) for one in said)
+    return NobodyListensError if is_nobody else ServerDownError
 
 
 class ServerRefusedError(ServerError):

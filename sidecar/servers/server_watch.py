@@ -163,11 +163,10 @@ class ServerWatch:
 
     def state(self, target_bytes: int) -> ServerState:
         """For the resolver. ``target_bytes``: the size that it is to have now."""
-        if self._last is None or self._at_most_bytes is None:
-            # Never seen. If it is down, it is brought to its target when it comes; if it has not
-            # said anything yet, it may be there, and nobody knows with how much.
+        if (gone := self.contact.is_gone) or self._last is None or self._at_most_bytes is None:
+            # It is brought to its target when it comes, or may be there, nobody knows how large.
             most = target_bytes if self.contact.is_down else math.inf
-            return ServerState(self.name, most, 0, target_bytes, reachable=False)
+            return ServerState(self.name, most, 0, target_bytes, reachable=False, gone=gone)
         last, own = self._last, self._store.now.own_bytes
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None
         floor_bytes = reached_bytes(last, self.name, own, target_bytes, self.primary_bytes)
@@ -208,8 +207,9 @@ class ServerWatch:
 
     def least_bytes(self) -> int | None:
         """See ``least_size_bytes``."""
-        last, own = self._last, self._store.now.own_bytes
-        return least_size_bytes(last, self.name, own, self.primary_bytes) if last else None
+        if (last := self._last) is None or self.contact.is_gone:
+            return None
+        return least_size_bytes(last, self.name, self._store.now.own_bytes, self.primary_bytes)
 
     @property
     def is_too_small(self) -> bool:

@@ -55,6 +55,7 @@ class ServerState:
         most_counted_bytes: of one that cannot be given another size, what others make room for.
         least_bytes: with less it would refuse writes.
         was_at_limit: see ``HeldMemory``.
+        gone: its process has been gone for a while; it counts with its target until it is back.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ServerState:
     most_counted_bytes: float = math.inf
     least_bytes: int = 0
     was_at_limit: bool = False
+    gone: bool = False
 
     @property
     def moves(self) -> bool:

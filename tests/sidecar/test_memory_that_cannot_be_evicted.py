@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
 from sidecar.daemon import Sidecar
+from sidecar.servers import reachability
 from sidecar.servers.budget_fit import is_about
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
@@ -130,6 +131,34 @@ def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and
             lambda: not any("cannot evict" in one for one in sidecar.status()["problems"]),
             sidecar.metrics.snapshot,
         )
+
+
+def test_room_of_a_process_that_is_gone_goes_back(
+    start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others kept half an equal share for as long as nobody started it again."""
+    monkeypatch.setattr(reachability, "GONE_SECONDS", 0.5)
+    sizes = {"a": 6, "b": 46, "c": 8, "d": 4}
+    servers = {name: start_server(f"{size}mb") for name, size in sizes.items()}
+    for name, size in sizes.items():
+        fill(servers[name], size)
+    path = write_node({name: server.url for name, server in servers.items()}, budget="64mb")
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        before = sidecar._actuator.targets()
+        clients = unread_replies(servers["a"], 10 * MB, 8)
+        wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        servers["a"].process.kill()
+        for client in clients:
+            client.close()
+
+        def largest() -> bool:
+            fill(servers["b"], 46)  # it gets more as it fills
+            return maxmemory(servers["b"]) == before["b"]
+
+        wait_until(largest, sidecar.metrics.snapshot, pause_seconds=0.2)
+        assert sidecar._actuator.targets() == before
 
 
 def test_clients_of_one_server_do_not_keep_another_from_what_its_keys_need(
