@@ -48,8 +48,10 @@ def execute(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     from sidecar.base.log_setup import set_up_log
     from sidecar.config.node import load_config
+    from sidecar.kernel.library import library
     from sidecar.state.node_lock import node_lock
 
+    library()  # at once, not with the first samples
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)
@@ -63,9 +65,7 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
 
         from sidecar.commands.team_reports import TeamReports
         from sidecar.daemon import Sidecar
-        from sidecar.kernel.library import library
 
-        library()  # at once, not with the first samples
         sidecar = Sidecar(config)
         _stop_at_signals(sidecar.stop)
         hang_ups.lead_to(lambda: sidecar.reload(lambda: load_config(options.config)))
