@@ -20,12 +20,13 @@ def in_short(entries: Sequence[dict[str, Any]], server: str | None) -> list[dict
     found: list[dict[str, Any]] = []
     moved = {entry["cycle"] for entry in entries if _is_moving(entry)}
     shown_only = [one["cycle"] for one in entries if _would_move(one) and one["cycle"] not in moved]
+    replaced = set(shown_only[:-1])
     told: set[int] = set()
     for entry in entries:
         shown = {**entry, "words": _of_one(str(entry["words"]), server)}
         if entry["kind"] == "plan":
             shown = _plan(shown, moved, told)
-            if shown.get("cycle") in shown_only[:-1]:
+            if shown.get("cycle") in replaced:
                 shown.pop("sizes_bytes", None)
         elif entry["kind"] == "budget":
             shown.pop("sizes_bytes", None)  # its words have them
@@ -48,8 +49,7 @@ def _would_move(entry: dict[str, Any]) -> bool:
 def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, Any]:
     """``moved``: plans that were carried out; ``told``: of which the reason was told."""
     cycle = entry.get("cycle")
-    is_guess = entry.get("decision") == "apply"
-    words = _KNOWN.sub(_still_learnt if is_guess else "", entry["words"])
+    words = _KNOWN.sub(_still_learnt if _would_move(entry) else "", entry["words"])
     if _is_moving(entry) and cycle in told:
         words = words.partition(": ")[0]
     elif cycle in moved and not _is_moving(entry):

@@ -103,14 +103,22 @@ def unread_replies(server: LocalServer, size_bytes: int, count: int) -> list[soc
     return clients
 
 
-def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and_are_given_back(
+def four_full_servers(
     start_server: StartServer, write_node: WriteNode
-) -> None:
+) -> tuple[dict[str, LocalServer], Path]:
+    """And their node's file, with a budget of all that they have."""
     sizes = {"a": 6, "b": 46, "c": 8, "d": 4}
     servers = {name: start_server(f"{size}mb") for name, size in sizes.items()}
     for name, size in sizes.items():
         fill(servers[name], size)
     path = write_node({name: server.url for name, server in servers.items()}, budget="64mb")
+    return servers, path
+
+
+def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and_are_given_back(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    servers, path = four_full_servers(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         before = sidecar._actuator.targets()
@@ -138,11 +146,7 @@ def test_room_of_a_process_that_is_gone_goes_back(
 ) -> None:
     """The others kept half an equal share for as long as nobody started it again."""
     monkeypatch.setattr(reachability, "GONE_SECONDS", 0.5)
-    sizes = {"a": 6, "b": 46, "c": 8, "d": 4}
-    servers = {name: start_server(f"{size}mb") for name, size in sizes.items()}
-    for name, size in sizes.items():
-        fill(servers[name], size)
-    path = write_node({name: server.url for name, server in servers.items()}, budget="64mb")
+    servers, path = four_full_servers(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         before = sidecar._actuator.targets()
