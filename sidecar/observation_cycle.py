@@ -30,6 +30,7 @@ from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
 from sidecar.servers.reading_window import LastingNeeds
 from sidecar.servers.reserved_memory import excess_bytes, on_the_way
+from sidecar.servers.returned_room import sizes_without_passing_needs
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
@@ -253,9 +254,7 @@ class ObservationCycle:
         under_way = brought | self._actuator.under_way() | to_put_back(states)
         most = {one.name: one.most_counted_bytes for one in states}
         state = self._store.now
-        # Who was promoted just now keeps what it got as a replica.
-        promoted = {name for name in state.replicas if (r := readings.get(name)) and r.evicts}
-        own_bytes = {n: size for n, size in state.without_needs.items() if n not in promoted}
+        own_bytes = sizes_without_passing_needs(state, readings)
         seen = []
         for server in self.config.servers:
             reading = readings[server.name]

@@ -86,13 +86,15 @@ JOIN (
 GROUP BY latest.source, latest.node, latest.budget_bytes, demand.reads_per_second;
 
 -- What each server waited in the window before a plan, by its curve: with the sizes that were in force
--- then, and with those from before SPREDS. Only plans that tell both.
+-- then, and with those from before SPREDS, and whether its team stated the latency behind both. Only
+-- plans that tell them.
 CREATE OR REPLACE VIEW waited AS
 SELECT server.source, server.node, server.name, server.cycle, server.installed_bytes,
     server.maxmemory_before_bytes, server.weight,
     counted.window_seconds * server.request_rate_per_second AS reads,
     server.eat_installed_seconds AS seconds_as_found,
-    server.eat_before_seconds AS seconds_a_read
+    server.eat_before_seconds AS seconds_a_read,
+    server.reason LIKE '%; its backend takes % as its team says%' AS is_stated
 FROM plan_servers AS server
 JOIN counted
     ON counted.source = server.source AND counted.node = server.node

@@ -108,18 +108,18 @@ def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) 
 
 
 def _others(entry: Mapping[str, Any], name: str, told: dict[str, Any]) -> str:
-    moving = {one["name"] for one in told["servers"] if is_on_its_way(one, told)}
+    """What a plan moves elsewhere: of who is still on the way, what is left of it."""
+    moving = {one["name"]: one for one in told["servers"] if is_on_its_way(one, told)}
     before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
-    moved = {
-        other: size - before[other]
-        for other, size in after.items()
-        if other != name and before.get(other, size) != size
-    }
-    done, to_do = ("grew", "shrank"), ("is to grow", "is to shrink")
-    return ", ".join(
-        f"{other} {(to_do if other in moving else done)[change < 0]} by {format_size(abs(change))}"
-        for other, change in moved.items()
-    )
+    found = []
+    for other, size in after.items():
+        had, way = before.get(other, size), moving.get(other)
+        change = way["target_bytes"] - way["maxmemory_bytes"] if way else size - had
+        if other == name or had == size or not change:
+            continue
+        verb = (("grew", "shrank"), ("is to grow", "is to shrink"))[way is not None][change < 0]
+        found.append(f"{other} {verb} by {format_size(abs(change))}")
+    return ", ".join(found)
 
 
 def _is_apply(entry: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.state.sidecar_state import SidecarState
 
 
 def can_shrink(
@@ -24,6 +25,23 @@ def can_shrink(
             and least_maxmemory_bytes(0, reading.counted_bytes) <= to_bytes
         )
     )
+
+
+def sizes_without_passing_needs(
+    state: SidecarState, readings: Mapping[str, ServerReading | None]
+) -> dict[str, int]:
+    """What would be planned if nobody had needed anything for a while: a plan goes on from there.
+    Empty where one that others made room for cannot give it to a plan, as it hangs, or does not
+    evict: a plan would divide what is not there. Who was promoted just now keeps what it got as a
+    replica."""
+    if state.room is None:
+        return {}
+    for name in state.room.needed_bytes:
+        reading = readings.get(name)
+        if reading is None or not (reading.evicts or reading.ignores_maxmemory):
+            return {}
+    promoted = {name for name in state.replicas if (r := readings.get(name)) and r.evicts}
+    return {n: size for n, size in state.without_needs.items() if n not in promoted}
 
 
 def reached_bytes(

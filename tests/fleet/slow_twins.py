@@ -157,16 +157,18 @@ def waits(plans: list[Row]) -> list[tuple[Row, Row, float]]:
     ]
 
 
-def saved(plans: list[Row]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Seconds, and the weighted ratio."""
-    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+def saved(plans: list[Row]) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Seconds, the weighted ratio, and seconds by latencies that teams stated."""
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
     for plan, server, count in waits(plans):
         found, now = server["eat_installed_seconds"], server["eat_before_seconds"]
         for name in (name_of(plan), ("all", "all")):
             sums[name][0] += count * (found - now)
             sums[name][1] += server["weight"] * count * (found - now)
             sums[name][2] += server["weight"] * count * found
-    return {name: (seconds, part / whole) for name, (seconds, part, whole) in sums.items()}
+            if "as its team says" in server["reason"]:
+                sums[name][3] += count * (found - now)
+    return {name: (one[0], one[1] / one[2], one[3]) for name, one in sums.items()}
 
 
 def teams(plans: list[Row]) -> dict[str, tuple[float, float]]:

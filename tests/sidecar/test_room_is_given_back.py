@@ -15,7 +15,13 @@ from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
 from sidecar.servers import server_contact, server_watch, side_by_side
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.returned_room import (
+    can_shrink,
+    least_size_bytes,
+    reached_bytes,
+    sizes_without_passing_needs,
+)
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -231,6 +237,34 @@ def test_no_plan_goes_by_what_somebody_needs_for_a_while_whatever_else_there_is_
     assert SidecarState(room=needs, targets_bytes=made).without_needs == before
     assert SidecarState(room=needs, targets_bytes=plain).without_needs == {}  # planned since
     assert SidecarState(targets_bytes=made).without_needs == {}
+
+
+@pytest.mark.parametrize(
+    ("needing", "passes"),
+    [
+        (STATS, True),
+        (replace(STATS, role="slave", config={}), True),  # it is to have what it uses
+        (replace(STATS, maxmemory_policy="noeviction"), False),
+        (None, False),
+    ],
+)
+def test_no_plan_divides_what_one_that_hangs_or_does_not_evict_has_of_the_others(
+    needing: ServerReading | None, passes: bool
+) -> None:
+    """Keys without a TTL were written to a server that evicts only others: each plan went on from
+    38 MiB of its neighbour, which had 14, and promised a wait that nobody could have."""
+    before = {"pinned": 8 * MB, "big": 38 * MB, "small": 2 * MB}
+    made = {"pinned": 32 * MB, "big": 14 * MB, "small": 2 * MB}
+    room = RoomMade(before, made, {}, {"pinned": 31 * MB})
+    state = SidecarState(room=room, targets_bytes=made)
+    readings = {"pinned": needing, "big": STATS, "small": None}
+    assert sizes_without_passing_needs(state, readings) == (before if passes else {})
+    promoted = replace(state, replicas=("pinned",))
+    if needing is STATS:
+        assert sizes_without_passing_needs(promoted, readings) == {
+            name: size for name, size in before.items() if name != "pinned"
+        }
+    assert sizes_without_passing_needs(SidecarState(targets_bytes=made), readings) == {}
 
 
 def test_what_one_keeps_leaves_each_other_half_of_an_equal_share() -> None:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan, WhatIf
+from solver_lambda.documents.words import BACKEND_NOTE, backend_latency_words
 
 GIB = 1 << 30
 FIRST_SECONDS = 1_794_000_000
 WINDOW_SECONDS = 3600.0
 BUDGETS = (0.8, 1.1, 1.25, 1.5)
 TEAMS = ("sessions", "catalog", "checkout", "search", "timeline", "carts")
+_STATING = ("sessions", "checkout", "carts")
 CACHE_SECONDS = 0.0002
 MIB = 1 << 20
 
@@ -35,6 +37,13 @@ class MadeServer:
     reads_per_second: float
     backend_seconds: float
     pace_bytes: float
+
+    @property
+    def latency_words(self) -> str:
+        """Of some teams, that they stated it."""
+        if self.name in _STATING:
+            return backend_latency_words(self.backend_seconds, "team", None, None)
+        return backend_latency_words(self.backend_seconds, "measured", self.backend_seconds, 1.0)
 
     def miss_ratio(self, size_bytes: float) -> float:
         return math.exp(-size_bytes / self.pace_bytes)
@@ -114,7 +123,7 @@ def _plan(
                 marginal_gain_seconds_per_mebibyte=share
                 / sum(shares)
                 * (s.eat_seconds(new) - s.eat_seconds(new + MIB)),
-                reason=reason + "; its backend takes what its team says",
+                reason=reason + BACKEND_NOTE + s.latency_words,
                 settings_version="2026-11-22T06:40:00+00:00-af66bbb5",
                 weight=s.weight,
                 request_rate_per_second=rate,
