@@ -21,7 +21,6 @@ from sidecar.observer import (
     much_needed,
     observe,
     pending_request,
-    reserved,
     resumed,
     wanted_bounds,
     with_unlimited,
@@ -29,7 +28,7 @@ from sidecar.observer import (
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
 from sidecar.servers.reading_window import LastingNeeds
-from sidecar.servers.reserved_memory import excess_bytes, on_the_way
+from sidecar.servers.reserved_memory import excess_bytes, on_the_way, reserved_for_unseen
 from sidecar.servers.returned_room import sizes_without_passing_needs
 from sidecar.servers.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
@@ -193,12 +192,13 @@ class ObservationCycle:
             unread = self._monitors.keys() - {one.config.name for one in seen}
             states = self._actuator.states()
             self._note_shrinking(states)
+            seen_bytes = {one.config.name: one.reading.maxmemory_bytes for one in seen}
             observation = observe(
                 self.config,
                 cycle,
                 now_seconds,
                 seen,
-                reserved(states, seen, self._actuator.budget.bytes),
+                reserved_for_unseen(states, seen_bytes, self._actuator.budget.bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
                 self._actuator.budget.bytes,
                 is_beside_unread=self._store.now.stays_in_one_of(unread),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -72,16 +72,32 @@ def beside_needs(
     in_need |= needing_much(configured_bytes, held_bytes, half_bytes)
     if not in_need and not is_beside_unread:
         return servers
-    kept = {
-        one.name: min(one.maxmemory_bytes, half_bytes, one.maximum_bytes or half_bytes)
-        for one in servers
-    }
     return tuple(
         server
         if server.name in in_need
-        else replace(server, minimum_bytes=max(server.minimum_bytes, kept[server.name]))
+        else replace(
+            server, minimum_bytes=max(server.minimum_bytes, _kept_bytes(server, half_bytes))
+        )
         for server in servers
     )
+
+
+def beside_wishes(
+    servers: tuple[ServerObservation, ...], immodest: Collection[str], half_bytes: int
+) -> tuple[ServerObservation, ...]:
+    """No team's wish takes what another server has below half of an equal share. ``immodest``:
+    whose wishes count for that much."""
+    return tuple(
+        replace(one, minimum_bytes=max(one.minimum_bytes, _kept_bytes(one, half_bytes)))
+        if {*immodest} - {one.name}
+        else one
+        for one in servers
+    )
+
+
+def _kept_bytes(server: ServerObservation, half_bytes: int) -> int:
+    """What it has, up to half of an equal share."""
+    return min(server.maxmemory_bytes, half_bytes, server.maximum_bytes or half_bytes)
 
 
 def needing_much(

@@ -11,6 +11,7 @@ from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
 from sidecar.observed_minima import (
     beside_needs,
+    beside_wishes,
     giving_unused,
     needed_bytes,
     needing_much,
@@ -19,13 +20,11 @@ from sidecar.observed_minima import (
 )
 from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
-from sidecar.servers.reserved_memory import reserved_by_server
 from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import PendingRequest
-from sidecar.team_wishes import believed_latency, effective
+from sidecar.team_wishes import believed_latency, effective, is_immodest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima
@@ -69,6 +68,11 @@ class ServerSnapshot:
     installed_bytes: int | None = None
     is_looked_at: bool = False
     was_replica: bool = False
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Of its backend."""
+        return self.estimate.measured_backend_latency_seconds if self.estimate else None
 
 
 def resumed(
@@ -114,6 +118,7 @@ def observe(
         half_bytes,
         is_beside_unread=is_beside_unread,
     )
+    servers = beside_wishes(servers, _immodest(seen), half_bytes)
     budget_bytes -= reserved_bytes
     free_bytes = budget_bytes - sum(server.maxmemory_bytes for server in servers)
     budget_bytes -= min(excess_bytes, max(0, free_bytes))
@@ -156,6 +161,14 @@ def much_needed(
     return {name: held[name] for name in names}
 
 
+def _immodest(seen: Sequence[ServerSnapshot]) -> set[str]:
+    return {
+        one.config.name
+        for one in seen
+        if one.settings and is_immodest(one.settings.values, one.config, one.measured_seconds)
+    }
+
+
 def _giving_unused(
     seen: ServerSnapshot, most_bytes: int, half_bytes: int, config: SidecarConfig
 ) -> ServerObservation:
@@ -167,7 +180,7 @@ def _giving_unused(
 def _observe_server(seen: ServerSnapshot, most_bytes: int, half_bytes: int) -> ServerObservation:
     config, settings = effective(seen.config, seen.settings), seen.settings
     estimate = seen.estimate
-    measured = estimate.measured_backend_latency_seconds if estimate else None
+    measured = seen.measured_seconds
     latency, source = config.backend_latency_seconds, "configured"
     if settings and "backend_latency_seconds" in settings.values:
         latency = believed_latency(latency or 0.0, seen.config, measured)
@@ -281,15 +294,3 @@ def wanted_bounds(observation: Observation) -> dict[str, tuple[int, int | None]]
     what is planned for it, which it may still be on the way to."""
     minima = attainable_minima(observation)
     return {one.name: (minima[one.name], one.maximum_bytes) for one in observation.servers}
-
-
-def reserved(states: Sequence[ServerState], seen: list[ServerSnapshot], budget_bytes: int) -> int:
-    """Bytes that belong to servers that are not seen: what is planned for them, as far as those
-    that are seen leave it, and what they have in any case. What one is to get that another one
-    still has, which hangs too, is nothing that the others must give."""
-    names = {item.config.name for item in seen}
-    unseen = [state for state in states if state.name not in names]
-    planned = reserved_by_server(unseen)
-    has_bytes = sum(int(min(planned[one.name], one.maxmemory_bytes)) for one in unseen)
-    left_bytes = budget_bytes - sum(item.reading.maxmemory_bytes for item in seen)
-    return max(has_bytes, min(sum(planned.values()), left_bytes))

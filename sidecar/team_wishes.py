@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,9 @@ from solver_lambda.documents.server_settings import BOUNDS
 
 # So many times what is known of a backend's latency its team may state.
 BELIEVED_RATIO = 10
+# A wish that counts for more than so many times what is known takes no other server below half of
+# an equal share: where the operator agrees, the node's file says the same.
+MODEST_RATIO = 2
 
 
 def believed_latency(
@@ -24,6 +28,19 @@ def believed_latency(
     least_seconds = (measured_seconds if said_seconds is None else said_seconds) / BELIEVED_RATIO
     most_seconds = BELIEVED_RATIO * max(said_seconds or 0.0, measured_seconds) or stated_seconds
     return max(least_seconds, min(stated_seconds, most_seconds))
+
+
+def is_immodest(
+    values: Mapping[str, float], config: ServerConfig, measured_seconds: float | None
+) -> bool:
+    """Whether a team's weight and latency (``values``), as far as they count, make its reads worth
+    more than ``MODEST_RATIO`` times what they are by the operator's word and the measured."""
+    worth = values.get("weight", config.weight)
+    known = config.weight
+    if (stated_seconds := values.get("backend_latency_seconds")) is not None:
+        worth *= believed_latency(stated_seconds, config, measured_seconds)
+        known *= config.backend_latency_seconds or measured_seconds or 0.0
+    return worth > MODEST_RATIO * known
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:

@@ -58,7 +58,8 @@ def wished(
 ) -> Observation:
     """The same, had the team's settings been these. ``config``: what the operator says, if the
     node's file is at hand. Raises DocumentError: it has no such server."""
-    from sidecar.team_wishes import believed_latency
+    from sidecar.observed_minima import beside_wishes
+    from sidecar.team_wishes import believed_latency, is_immodest
 
     servers = {server.name: server for server in observation.servers}
     if name not in servers:
@@ -66,15 +67,19 @@ def wished(
     server = servers[name]
     changes = {key: value for key, value in values.items() if key not in BOUNDS}
     bounds = {key: value for key, value in values.items() if key in BOUNDS}
+    config = config or ServerConfig(name, "", minimum_bytes=server.minimum_bytes)
+    measured = server.measured_backend_latency_seconds
     if "backend_latency_seconds" in changes:
-        config = config or ServerConfig(name, "", minimum_bytes=server.minimum_bytes)
-        measured = server.measured_backend_latency_seconds
         latency = believed_latency(changes["backend_latency_seconds"], config, measured)
         changes |= {"backend_latency_seconds": latency, "backend_latency_source": "team"}
     if "minimum_bytes" in changes:
         changes["minimum_bytes"] = max(changes["minimum_bytes"], server.minimum_bytes)
     servers[name] = replace(server, bounds={**server.bounds, **bounds}, **changes)
-    return replace(observation, servers=tuple(servers.values()))
+    immodest = {name} if is_immodest(values, config, measured) else {}
+    half_bytes = observation.budget_bytes // len(servers) // 2
+    return replace(
+        observation, servers=beside_wishes(tuple(servers.values()), immodest, half_bytes)
+    )
 
 
 def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool) -> None:

@@ -54,6 +54,19 @@ def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
     }
 
 
+def reserved_for_unseen(
+    states: Sequence[ServerState], seen_bytes: Mapping[str, int], budget_bytes: int
+) -> int:
+    """Bytes that belong to servers that are not among the seen: what is planned for them, as far as
+    the seen (their sizes in ``seen_bytes``) leave it, and what they have in any case. What one is
+    to get that another one still has, which hangs too, is nothing that the others must give."""
+    unseen = [state for state in states if state.name not in seen_bytes]
+    planned = reserved_by_server(unseen)
+    has_bytes = sum(int(min(planned[one.name], one.maxmemory_bytes)) for one in unseen)
+    left_bytes = budget_bytes - sum(seen_bytes.values())
+    return max(has_bytes, min(sum(planned.values()), left_bytes))
+
+
 def reserved_by_server(states: Sequence[ServerState]) -> dict[str, int]:
     """What nobody else may be promised: the planned size, or more that may be in force, as far as
     it counts; but not what somebody set by hand and that is to be put back."""

@@ -19,8 +19,9 @@ from sidecar.config.node import (
 )
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observer import ServerSnapshot, observe, pending_request, reserved, resumed
+from sidecar.observer import ServerSnapshot, observe, pending_request, resumed
 from sidecar.plans.plan_check import check_plan
+from sidecar.servers.reserved_memory import reserved_for_unseen
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_RATIO
 from sidecar.settings.team_settings import TeamSettings
@@ -226,13 +227,12 @@ def test_the_bounds_asked_about_are_those_in_force() -> None:
 
 
 def test_who_hangs_counts_with_what_the_others_leave_of_its_plan_or_with_what_it_has() -> None:
-    seen = _seen(_estimate())
-    size = seen.reading.maxmemory_bytes
+    size = 16 * MB
 
     def bytes_of(has: float, planned: int, left: int) -> int:
         a = ServerState("a", size, 0, size)
         gone = ServerState("gone", has * MB, 0, planned * MB, reachable=False)
-        return reserved([a, gone], [seen], size + left * MB)
+        return reserved_for_unseen([a, gone], {"a": size}, size + left * MB)
 
     assert bytes_of(4, 10, 20) == bytes_of(math.inf, 10, 20) == 10 * MB
     assert bytes_of(4, 10, 6) == 6 * MB
@@ -408,6 +408,50 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
     )
     # Two servers share 64 MiB.
     assert _observe(seen, other).servers[1].minimum_bytes == others * MB
+
+
+@pytest.mark.parametrize(
+    ("wish", "configured", "measured", "others"),
+    [
+        pytest.param({"weight": 10.0}, {}, None, 16, id="a great weight"),
+        pytest.param({"weight": 2.0}, {}, None, 1, id="a modest one"),
+        pytest.param({"weight": 10.0}, {"weight": 5.0}, None, 1, id="that the operator allows"),
+        pytest.param({"weight": 1.0}, {"weight": 0.0}, None, 16, id="that he does not"),
+        pytest.param({"backend_latency_seconds": 60.0}, {}, 0.02, 16, id="a great latency"),
+        pytest.param({"backend_latency_seconds": 0.04}, {}, 0.02, 1, id="one near the measured"),
+        pytest.param({"backend_latency_seconds": 0.04}, {}, None, 16, id="nothing is known of"),
+        pytest.param(
+            {"backend_latency_seconds": 0.04, "weight": 1.5}, {}, 0.02, 16, id="both together"
+        ),
+        pytest.param(
+            {"backend_latency_seconds": 0.04},
+            {"backend_latency_seconds": 0.04},
+            0.001,
+            1,
+            id="a latency that the operator says too",
+        ),
+    ],
+)
+def test_no_teams_wish_empties_another_server(
+    wish: dict[str, float], configured: dict[str, float], measured: float | None, others: int
+) -> None:
+    """A weight of 100 and a latency of 60 s, where .17 ms were measured, took a neighbour from 14
+    to 2 MiB in one cycle."""
+    estimate = _estimate(measured_backend_latency_seconds=measured)
+    seen = _seen(estimate, TeamSettings("eve", "2026-11-21", wish), minimum_bytes=MB, **configured)
+    other = _seen(_estimate(), minimum_bytes=MB)
+    other = dataclasses.replace(
+        other,
+        config=dataclasses.replace(other.config, name="b"),
+        reading=dataclasses.replace(other.reading, maxmemory_bytes=30 * MB),
+    )
+    # Two servers share 64 MiB.
+    first, second = _observe(seen, other).servers
+    assert (first.minimum_bytes, second.minimum_bytes) == (MB, others * MB)
+    # Who wishes much as well is kept from the other's wish all the same.
+    both = dataclasses.replace(other, settings=TeamSettings("ann", "2026-11-21", {"weight": 9.0}))
+    least = [one.minimum_bytes for one in _observe(seen, both).servers]
+    assert least == [16 * MB, others * MB]
 
 
 def test_one_that_was_a_replica_and_is_emptied_empties_nobody() -> None:
