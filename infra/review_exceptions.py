@@ -1,8 +1,8 @@
 """Findings of the review tools that we accept, each with the reason.
 
 cdk-nag's AWS Solutions pack runs at each ``cdk synth`` and fails it on anything that is not named
-here; cfn-lint reads its exceptions from the template. A finding is named exactly: a wider wildcard,
-or the same one in another role, is a new finding.
+here; cfn-lint and checkov read their exceptions from the template. A finding is named exactly: a
+wider wildcard, or the same one in another role, is a new finding.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from aws_cdk import Acknowledgment, App, Stack, Validations, aws_iam
+from aws_cdk import Acknowledgment, App, CfnResource, Stack, Validations, aws_iam
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
@@ -41,18 +41,51 @@ OWN_TASKS = (
     "Tasks of the own cluster get their names when they run; the library writes the statement."
 )
 
+OWN_KEYS = (
+    "AWS encrypts it with a key of its own; what it holds are names of documents and figures."
+)
+# By type of resource, as the same holds for all of a type; `documents_key` is for the documents.
+CHECKOV = {
+    "AWS::S3::Bucket": {"CKV_AWS_18": NO_ACCESS_LOGS},
+    "AWS::SNS::Topic": {
+        "CKV_AWS_26": "S3's events and alarms name documents, and hold none. S3 may use a topic "
+        "with a key only where that is the customer's own, for a dollar a month.",
+    },
+    "AWS::SQS::Queue": {"CKV_AWS_27": f"{OWN_KEYS} The check does not know SqsManagedSseEnabled."},
+    "AWS::Logs::LogGroup": {"CKV_AWS_158": OWN_KEYS},
+    "AWS::ECS::Cluster": {"CKV_AWS_65": NO_CONTAINER_INSIGHTS},
+    "AWS::Lambda::Function": {
+        "CKV_AWS_115": "`reserved_concurrency` sets it: an account that may run only ten functions "
+        "at once cannot reserve any.",
+        "CKV_AWS_116": "What failed goes to the queue of refused observations: the destination of "
+        "asynchronous calls says more than a dead letter.",
+        "CKV_AWS_117": "It speaks to S3 alone, by its role; a network of its own would need an "
+        "endpoint, and makes its cold start longer.",
+        "CKV_AWS_173": NO_SECRETS,
+    },
+}
+
 CFN_LINT = {
     "W3005": "The CDK library repeats dependencies that a reference implies; they do no harm.",
 }
 
 
 def review(app: App, stacks: Sequence[Stack]) -> None:
-    """Let cdk-nag look at ``app`` at synthesis, and tell cfn-lint of its exceptions."""
+    """Let cdk-nag look at ``app`` at synthesis, and tell cfn-lint and checkov of theirs."""
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     for stack in stacks:
         stack.template_options.metadata = {
             "cfn-lint": {"config": {"ignore_checks": list(CFN_LINT)}}
         }
+        for construct in stack.node.find_all():
+            if isinstance(construct, CfnResource):
+                _tell_checkov(construct)
+
+
+def _tell_checkov(resource: CfnResource) -> None:
+    if found := CHECKOV.get(resource.cfn_resource_type):
+        skipped = [{"id": rule, "comment": why} for rule, why in found.items()]
+        resource.add_metadata("checkov", {"skip": skipped})
 
 
 def accept(construct: IConstruct, rule: str, reason: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import App, Stack, aws_iam, aws_s3
 
 from infra.configured_nodes import Node
-from infra.review_exceptions import accept_wildcards, review
+from infra.review_exceptions import CHECKOV, accept_wildcards, review
 from tests.infra import forms
 
 # cfn-lint's own, and one in each partition.
@@ -61,6 +61,20 @@ def test_cfn_lint_finds_nothing_and_each_partition_has_what_is_used(synthesise: 
         [program, "--regions", *REGIONS, "--", *templates], capture_output=True, text=True
     )
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+def test_each_finding_of_checkov_is_answered_in_the_template(synthesise: Callable) -> None:
+    """checkov itself brings 200 packages: the page of cells says how to run it."""
+    found: dict[str, set[str]] = {}
+    for form in FORMS.values():
+        for stack in synthesise(**form).stacks.values():
+            for resource in stack.template["Resources"].values():
+                skipped = resource.get("Metadata", {}).get("checkov", {}).get("skip", [])
+                assert all(len(one["comment"].split()) > 5 for one in skipped)
+                found.setdefault(resource["Type"], set()).update(one["id"] for one in skipped)
+    assert {kind: {*rules} for kind, rules in CHECKOV.items()} == {
+        kind: rules for kind, rules in found.items() if rules
+    }
 
 
 @pytest.fixture
