@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from solver_lambda.documents.units import format_duration, format_size
-from solver_lambda.documents.words import time_words
+from solver_lambda.documents.words import share_words, time_words
 
 WIDTH = 100
 
@@ -68,13 +68,7 @@ def size_or(size_bytes: float | None, otherwise: str = "") -> str:
 
 def ratio_or(ratio: float | None, otherwise: str = "") -> str:
     """A share in percent."""
-    return otherwise if ratio is None else f"{100 * ratio:.2f} %"
-
-
-def percent(ratio: float) -> str:
-    """A change, with its sign; nothing has none."""
-    text = f"{100 * ratio:+.2f} %"
-    return "0.00 %" if text in ("+0.00 %", "-0.00 %") else text
+    return otherwise if ratio is None else f"{share_words(ratio)} %"
 
 
 def time_or(seconds: float | None, otherwise: str = "") -> str:

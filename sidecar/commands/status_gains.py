@@ -7,12 +7,14 @@ from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.plan_words import guessed, on_their_way
-from sidecar.commands.printing import about
+from sidecar.commands.printing import about, ratio_or
 from sidecar.commands.status_facts import is_to_change
 from solver_lambda.documents.words import time_words
 
 # Curve and measurement are never quite the same.
 _SAME_RATIO = 0.05
+# What rounds to nothing in per cent.
+_NOTHING_RATIO = 5e-5
 _VERDICTS = {
     "kept": "better",
     "too_early": "too early to tell",
@@ -106,5 +108,6 @@ def _would_have_been(told: dict[str, Any]) -> Iterator[str]:
 
 def _shorter(ratio: float) -> str:
     """By what share of itself a time is less."""
-    text = f"{100 * abs(ratio):.2f} %"
-    return "the same" if text == "0.00 %" else f"{text} {'shorter' if ratio > 0 else 'longer'}"
+    if abs(ratio) < _NOTHING_RATIO:
+        return "the same"
+    return f"{ratio_or(abs(ratio))} {'shorter' if ratio > 0 else 'longer'}"

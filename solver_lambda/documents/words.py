@@ -5,25 +5,33 @@ from __future__ import annotations
 import re
 
 _LEAST_MILLISECONDS = 1e-3
+_LITTLE_RATIO = 0.01
 # A reason begins with words for programs: ``stays: no_eviction: ...``.
 _CODES = re.compile(r"(?:[a-z_]+: )+")
 
 
 def time_words(seconds: float) -> str:
-    """A time for people, in milliseconds and never in powers of ten."""
+    """A time for people, in milliseconds and never in powers of ten; no curve knows more digits."""
     milliseconds = seconds * 1e3
     if 0 < milliseconds < _LEAST_MILLISECONDS:
         return f"less than {_LEAST_MILLISECONDS} ms"
-    return f"{milliseconds:.4g} ms" if milliseconds < 9999.5 else f"{milliseconds:.0f} ms"
+    return f"{milliseconds:.3g} ms" if milliseconds < 999.5 else f"{milliseconds:.0f} ms"
+
+
+def share_words(ratio: float) -> str:
+    """A share for people, in percent: a hundredth counts only where little is left on a side."""
+    digits = 2 if 0 < min(abs(ratio), abs(1 - abs(ratio))) < _LITTLE_RATIO else 1
+    return f"{100 * ratio:.{digits}f}"
 
 
 def gain_words(before_seconds: float, after_seconds: float) -> str:
     """What a plan gains: its headline, wherever it is told. ``after_seconds`` is the mean access
     time with the cost of moving counted."""
     ratio = 1 - after_seconds / before_seconds if before_seconds > 0 else 0.0
+    change = f"{share_words(abs(ratio))}% {'more' if ratio < 0 else 'less'}"
     return (
         f"mean access time from {time_words(before_seconds)} to {time_words(after_seconds)}, "
-        f"{abs(ratio):.2%} {'more' if ratio < 0 else 'less'} with the cost of moving counted"
+        f"{change} with the cost of moving counted"
     )
 
 

@@ -109,8 +109,8 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "kept sizes it was 11.8 ms, with the load of then",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "had the sizes of each plan since its time been in force for the last 24h, the mean access "
-        "time would have been 27.40 % shorter",
-        "the mean access time has been 11.20 % shorter, against the same reads with the sizes that",
+        "time would have been 27.4 % shorter",
+        "the mean access time has been 11.2 % shorter, against the same reads with the sizes that",
         f"total 0 B of 8 GiB without {', '.join(NAMES)}, for which 8 GiB are kept (memory.bud",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
         "programs and fragmentation 410 MiB, clients 3 MiB",
@@ -172,9 +172,9 @@ def test_no_line_of_status_is_wider_than_a_terminal(capsys: pytest.CaptureFixtur
     print_status(status)
     print_short(status)
     told["sets_sizes"] = True
-    assert "87.03 % at 57.012 MiB" in _expected(told["servers"][0], told)
+    assert "87.0 % at 57.012 MiB" in _expected(told["servers"][0], told)
     told["pause"] = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
-    assert _expected(told["servers"][0], told) == "87.03 %"
+    assert _expected(told["servers"][0], told) == "87.0 %"
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     for of_reads in (line for line in lines if "hits, last window" in line):
@@ -336,7 +336,7 @@ def test_plan_is_a_table_with_reasons(
     for words in (
         "not carried out (the mode is recommend",
         "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
-        "sessions 2 GiB 3 GiB +1 GiB 87.03 -> 93.81 % ",
+        "sessions 2 GiB 3 GiB +1 GiB 87.0 -> 93.8 % ",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
         "with 10 GiB for all of them the mean access time would be 5.31 ms in the end, when",
@@ -448,7 +448,7 @@ def test_a_server_is_said_to_be_on_the_way_only_while_it_is(
     assert "sessions has 2 GiB (maxmemory), and is on the way to 3 GiB." in text
     assert "It is being brought from 1.75 GiB to 3 GiB since" in text
     assert "and has 2 GiB now: grew by" in text
-    expected = "measured as 87.03 %; it has 2 GiB now, and 87.03 % are expected with 3 GiB"
+    expected = "measured as 87.0 %; it has 2 GiB now, and 87.0 % are expected with 3 GiB"
     assert expected in text
     pause = {"by": "bob", "at_seconds": 1.7e9, "why": "", "until_seconds": None}
     sidecar.document["pause"] = pause
@@ -488,7 +488,7 @@ def test_a_hit_ratio_that_is_hardly_known_has_its_error_beside_it(
 ) -> None:
     assert "±" not in printed("plan")
     sidecar.document["servers"][0]["curve_error_ratio"] = 0.19
-    assert "93.81 % ± 19 " in printed("plan")
+    assert "93.8 % ± 19 " in printed("plan")
 
 
 def test_what_is_not_known_is_no_figure(sidecar: ExampleSidecar, printed: Printed) -> None:
@@ -509,7 +509,7 @@ def test_what_the_plan_would_bring_is_told_until_it_is_carried_out(
     sidecar: ExampleSidecar, printed: Printed
 ) -> None:
     text = printed("explain", "sessions", "--verbose")
-    assert "was measured as 87.03 %, expected were 87.03 %, and 93.81 % with the plan" in text
+    assert "was measured as 87.0 %, expected were 87.0 %, and 93.8 % with the plan" in text
     sidecar.document["last_plan"]["carried_out"] = True
     assert "with the plan" not in printed("explain", "sessions", "--verbose")
 
