@@ -87,7 +87,9 @@ class _Listeners:
                 "'spreds resume FILE SERVER --listener USER'"
             )
         if others := set(users) - set(believed):
-            raise OSError(
+            # None of the server's listens any more.
+            is_gone = not set(users) & set(believed)
+            raise (ConnectionRefusedError if is_gone else OSError)(
                 f"{users_in_words(others)} listens at {place} now, and nothing was sent{words}"
             )
 

@@ -30,7 +30,7 @@ class Reachability:
         is_up: it answered when it was last asked.
         error: why it did not; ``None`` if it did.
         is_silent: it did not answer in time, and may still be there.
-        is_gone: nobody has listened for it for a while: what it held is free.
+        is_gone: nobody but strangers has listened for it for a while: what it held is free.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ class ServerSilentError(ServerDownError):
 
 
 class NobodyListensError(ServerDownError):
-    """Its process is gone, or has not begun to listen."""
+    """Its process is gone, or has not begun to listen: nobody does, or a stranger."""
 
 
 def down_error(error: Exception) -> type[ServerDownError]:

@@ -20,7 +20,11 @@ from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
 from sidecar.servers import guarded_connection, redis_server
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError, ServerSilentError
+from sidecar.servers.server_errors import (
+    NobodyListensError,
+    ServerDownError,
+    ServerSilentError,
+)
 from solver_lambda.http import listening_sockets as listening_sockets_module
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
@@ -318,6 +322,9 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
             r"nobody \(uid 65534\) listens at .* now, and nothing was sent, as he has not listened"
         )
         refuses(server, listening, words)
+        # Its process is gone all the same: what it held was kept for it as long as he listened.
+        with pytest.raises(NobodyListensError):
+            server.read()
     start_server("4mb", port=port)
     assert server.read().run_id != run_id
 
