@@ -143,7 +143,7 @@ def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
 def _counted_bytes(actuator: Actuator) -> dict[str, int]:
     """Each ``maxmemory``, where there is one; of who does not answer, as last known or planned."""
     limits = {
-        state.name: int(state.counted_bytes)
+        state.name: int(min(state.maxmemory_bytes, state.counted_bytes))
         for state in actuator.latest
         if not state.reachable and state.counted_bytes < math.inf
     }

@@ -27,7 +27,7 @@ class Estimate:
             too few misses were filled.
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
         chance_ratio: share of the misses that were written, but perhaps by chance.
-        unevictable_bytes: baseline, and under ``volatile-lru`` the estimate for keys without a TTL.
+        pinned_bytes: under ``volatile-lru``, of the keys without a TTL.
         enough_bytes: see ``Unfilled``; ``None`` if the server fills its memory.
         keep_reason: why this server's size must not change, or ``None``.
     """
@@ -44,6 +44,6 @@ class Estimate:
     measured_backend_latency_seconds: float | None
     fill_ratio: float | None
     chance_ratio: float
-    unevictable_bytes: int
+    pinned_bytes: int
     enough_bytes: int | None
     keep_reason: str | None

@@ -227,7 +227,7 @@ class ServerMonitor:
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,
             chance_ratio=self.latency.chance_ratio,
-            unevictable_bytes=reading.baseline_bytes + round(self.shards.pinned_bytes),
+            pinned_bytes=round(self.shards.pinned_bytes),
             enough_bytes=enough_bytes,
             keep_reason=keep_reason,
         )

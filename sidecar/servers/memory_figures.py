@@ -32,12 +32,13 @@ def memory_of(
     info: Mapping[str, Any],
     config: Mapping[str, str],
     odd: set[str],
-    kept_share: tuple[int, int],
+    kept_of_keys: tuple[int, int],
     tables_bytes: int,
 ) -> dict[str, Any]:
     """Those attributes of a ``ServerReading`` that are parts of ``used_memory``.
 
-    ``kept_share``: of the keys, what no eviction frees, as numerator and denominator.
+    ``kept_of_keys``: how many no eviction frees, and how many there are. Where there is none, and
+    none is being freed, no eviction frees anything, whatever it is.
 
     Raises:
         ValueError: ``used_memory`` is missing, or no number.
@@ -49,8 +50,10 @@ def memory_of(
         not_counted = 0
     counted = used - not_counted
     baseline = max(0, _beside_keys(info, config, odd) - not_counted)
-    kept, of = kept_share
-    unevictable = baseline + tables_bytes + max(0, counted - baseline) * kept // of
+    kept, keys = kept_of_keys
+    is_empty = not keys and not Figures(info, odd).get("lazyfree_pending_objects")
+    share = (1, 1) if is_empty else (kept, max(1, keys))
+    unevictable = baseline + tables_bytes + max(0, counted - baseline) * share[0] // share[1]
     return {
         "counted_bytes": counted,
         "clients_bytes": min(counted, Figures(info, odd).get("mem_clients_normal")),

@@ -73,10 +73,10 @@ class ServerReading:
             buffers of replicas and of the append-only file, which it does not evict for.
         clients_bytes: of ``counted_bytes``, what clients' connections and buffers take.
         baseline_bytes: of ``counted_bytes``, what is not keys.
-        unevictable_bytes: of ``counted_bytes``, what no eviction frees: the baseline, hash tables
-            of a server that does not make them smaller and, under ``volatile-*``, the keys without
-            a TTL, as if all keys weighed the same; or more, if clients may only have a part of
-            ``maxmemory``, and need more of it for what they have.
+        unevictable_bytes: of ``counted_bytes``, what no eviction frees: all if there is no key, or
+            the baseline, hash tables of a server that does not make them smaller and, under
+            ``volatile-*``, the keys without a TTL, as if all keys weighed the same; or more, if
+            clients may only have a part of ``maxmemory``, and need more for what they have.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
         at_seconds: Unix time of the reading.
@@ -152,7 +152,7 @@ class ServerReading:
         said, set_to = Figures(info, odd), Figures(config, odd)
         keys, with_ttl, ttl_seconds = _keys(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
-        kept_share = (keys - with_ttl, max(1, keys)) if policy.startswith("volatile-") else (0, 1)
+        kept = keys - with_ttl if policy.startswith("volatile-") else 0
         set_to.get(TENACITY)
         return cls(
             run_id=(run_id := _word(info, "run_id", "", _RUN_ID)),
@@ -164,7 +164,7 @@ class ServerReading:
             maxmemory_samples=_samples(set_to),
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
-            **memory_of(info, config, odd, kept_share, tables_bytes),
+            **memory_of(info, config, odd, (kept, keys), tables_bytes),
             rss_bytes=said.get("used_memory_rss"),
             keyspace_hits=said.get("keyspace_hits"),
             keyspace_misses=said.get("keyspace_misses"),

@@ -72,6 +72,16 @@ def test_keys_without_a_ttl_are_pinned_where_only_others_are_evicted() -> None:
     assert volatile.unevictable_bytes == 125 + (895 - 125) * 8 // 12
 
 
+def test_where_there_is_no_key_no_eviction_frees_anything() -> None:
+    """A megabyte of a client's name is nowhere in INFO: all keys were evicted for it, and then the
+    server refused writes, and got nothing."""
+    config = {"latency-tracking": "no"}
+    empty = {**INFO, "db0": {"keys": 0}, "db3": {}}
+    assert ServerReading.parse(empty, config, 1.5).unevictable_bytes == 895
+    freeing = {**empty, "lazyfree_pending_objects": 9}
+    assert ServerReading.parse(freeing, config, 1.5).unevictable_bytes == 125
+
+
 NO_TTL = {"db0": {"keys": 5, "expires": 0}, "db3": {}}
 
 
