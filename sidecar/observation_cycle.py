@@ -16,15 +16,8 @@ from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.observer import (
-    ServerSnapshot,
-    much_needed,
-    observe,
-    pending_request,
-    resumed,
-    wanted_bounds,
-    with_unlimited,
-)
+from sidecar.observer import much_needed, observe, pending_request, wanted_bounds, with_unlimited
+from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import to_put_back
 from sidecar.servers.reading_window import LastingNeeds
@@ -189,19 +182,19 @@ class ObservationCycle:
         cycle = max(self._store.now.last_cycle + 1, int(now_seconds))
         with self._lock:
             seen = resumed(seen, self._store.now.control.held, self._actuator.targets())
-            unread = self._monitors.keys() - {one.config.name for one in seen}
             states = self._actuator.states()
             self._note_shrinking(states)
-            seen_bytes = {one.config.name: one.reading.maxmemory_bytes for one in seen}
+            budget_bytes = self._actuator.budget.bytes
+            seen = that_fit(seen, self._actuator.readings, states, budget_bytes)
             observation = observe(
                 self.config,
                 cycle,
                 now_seconds,
                 seen,
-                reserved_for_unseen(states, seen_bytes, self._actuator.budget.bytes),
+                reserved_for_unseen(states, planned_bytes(seen), budget_bytes),
                 excess_bytes(states, {item.config.name: item.least_used_bytes for item in seen}),
-                self._actuator.budget.bytes,
-                is_beside_unread=self._store.now.stays_in_one_of(unread),
+                budget_bytes,
+                is_beside_unread=len(seen) < len(self._monitors),
             )
             self._actuator.intermediate_sizes.bounds_bytes = wanted_bounds(observation)
             self._planning_basis.forget_first(self._store.now.replicas)

@@ -62,9 +62,9 @@ def beside_needs(
     *,
     is_beside_unread: bool,
 ) -> tuple[ServerObservation, ...]:
-    """Where one needs more than is planned for what it cannot evict, or much for it, or room was
-    made beside one that does not answer, each other keeps what it has, up to half of an equal
-    share: a need may come of any client, and so may a silence, and is no reason to empty them.
+    """Where one needs more than is planned for what it cannot evict, or much for it, or does not
+    answer, each other keeps what it has, up to half of an equal share: a need may come of any
+    client, and so may a silence, and is no reason to empty them.
     ``configured_bytes``: the minima that people set; ``held_bytes``: what could not be evicted
     in the window."""
     in_need = {*_needed_more_bytes(servers, configured_bytes)}

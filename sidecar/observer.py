@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,10 +19,9 @@ from sidecar.observed_minima import (
     with_needs_that_fit,
 )
 from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
-from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
-from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.sidecar_state import PendingRequest
 from sidecar.team_wishes import believed_latency, effective, is_immodest
 from solver_lambda.documents.curve import MissRatioCurve
@@ -33,59 +32,6 @@ from solver_lambda.planning.size_ranges import attainable_minima
 SILENT_SECONDS = 5.0
 # So many of the misses may be written by chance without a word of it.
 _FEW_BY_CHANCE = 0.05
-
-
-@dataclass(frozen=True)
-class ServerSnapshot:
-    """What is known of one server that answers.
-
-    Attributes:
-        estimate: from its samples, ``None`` if there is none yet.
-        changed_at_seconds: Unix time of its last change by a plan.
-        kept: why it cannot be given another size now, ``None`` if it can.
-        waits: why it is not to be given another one, unless it breaks a bound.
-        unevictable_bytes: most of its memory in the window that no eviction frees.
-        lasting_bytes, least_used_bytes: the least of that, and of what it used.
-        has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
-        silent_seconds: how long no sample has come.
-        installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
-        is_looked_at: its keys are followed from outside: it needs no sampler.
-        was_replica: no plan has gone by its own curve since.
-    """
-
-    config: ServerConfig
-    reading: ServerReading
-    estimate: Estimate | None
-    settings: TeamSettings | None
-    changed_at_seconds: float | None
-    kept: str | None = None
-    waits: str | None = None
-    unevictable_bytes: int = 0
-    lasting_bytes: int = 0
-    least_used_bytes: int = 0
-    has_no_limit: bool = False
-    silent_seconds: float = 0.0
-    installed_bytes: int | None = None
-    is_looked_at: bool = False
-    was_replica: bool = False
-
-    @property
-    def measured_seconds(self) -> float | None:
-        """Of its backend."""
-        return self.estimate.measured_backend_latency_seconds if self.estimate else None
-
-
-def resumed(
-    seen: list[ServerSnapshot], held: Collection[str], targets_bytes: Mapping[str, int]
-) -> list[ServerSnapshot]:
-    """An order may come while servers are read: who is not ``held`` at a size by hand any more has
-    what is planned, and takes part."""
-    return [
-        replace(one, kept=None, reading=replace(one.reading, maxmemory_bytes=targets_bytes[name]))
-        if (one.kept or "").startswith("held:") and (name := one.config.name) not in held
-        else one
-        for one in seen
-    ]
 
 
 def observe(
@@ -104,7 +50,7 @@ def observe(
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
     free, and from nobody who has it. ``budget_bytes`` is M now, by default that of the file.
-    ``is_beside_unread``: one that does not answer holds what others cannot be given.
+    ``is_beside_unread``: one does not answer.
     """
     count, configured_bytes = len(config.servers), config.memory.budget_bytes
     budget_bytes = configured_bytes if budget_bytes is None else budget_bytes
@@ -231,7 +177,10 @@ def _minimum_bytes(
     fail. It grows for what lasts. For clients' buffers, which come and go, it keeps half of an
     equal share; for more others make room at once, and get it back, which a plan would give away
     for a cycle, or keep from them."""
-    pinned = seen.estimate.unevictable_bytes if seen.estimate else 0
+    pinned = 0
+    if seen.estimate:  # not clients' buffers: of those the window knows how long they were there
+        pinned = seen.reading.baseline_bytes - seen.reading.clients_bytes
+        pinned += seen.estimate.pinned_bytes
     planned_bytes = seen.reading.maxmemory_bytes
     least = least_maxmemory_bytes(planned_bytes, max(seen.unevictable_bytes, pinned))
     lasting = least_maxmemory_bytes(planned_bytes, max(seen.lasting_bytes, pinned))

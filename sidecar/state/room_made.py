@@ -135,11 +135,6 @@ class RoomMade:
             before[name] += left * size // max(1, sum(gave.values()))
         return RoomMade(before, dict(planned_bytes), beside, needed) if beside or needed else None
 
-    def is_for(self, names: Collection[str]) -> bool:
-        """Whether it was made for one of them, or beside one, and is not given back yet."""
-        made_for = self.beside_bytes.keys() | self.needed_bytes.keys()
-        return not self.is_returned and not made_for.isdisjoint(names)
-
     def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
         """Of those for which it was made, who does not work with what it had before."""
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}

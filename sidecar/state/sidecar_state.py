@@ -153,12 +153,6 @@ class SidecarState:
         self.promoted_bytes = {n: s for n, s in self.promoted_bytes.items() if n not in planned}
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
 
-    def stays_in_one_of(self, names: Collection[str]) -> bool:
-        """Whether one of them holds what no plan takes from it: it is a replica, or was one until
-        just now, or others made room for it, or beside it."""
-        is_replicas = not {*self.replicas, *self.promoted_bytes}.isdisjoint(names)
-        return is_replicas or (self.room is not None and self.room.is_for(names))
-
     @property
     def without_needs(self) -> dict[str, int]:
         """What would be planned now if nobody had needed anything for a while; empty where that is

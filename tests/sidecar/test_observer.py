@@ -19,8 +19,9 @@ from sidecar.config.node import (
 )
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observer import ServerSnapshot, observe, pending_request, resumed
+from sidecar.observer import observe, pending_request
 from sidecar.plans.plan_check import check_plan
+from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.servers.reserved_memory import reserved_for_unseen
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_RATIO
@@ -42,7 +43,7 @@ ROOM = RoomMade(dict.fromkeys("abc", 20 * MB), dict.fromkeys("abc", 16 * MB), {"
 def _estimate(**values: Any) -> Estimate:
     curve = MissRatioCurve(np.array([float(MB), 8.0 * MB]), np.array([0.9, 0.1]))
     known: dict[str, Any] = {
-        "unevictable_bytes": 0,
+        "pinned_bytes": 0,
         "curve": curve,
         "raw_curve": curve,
         "curve_error_ratio": 0.01,
@@ -240,6 +241,23 @@ def test_who_hangs_counts_with_what_the_others_leave_of_its_plan_or_with_what_it
     assert bytes_of(16, 10, 2) == 16 * MB
 
 
+@pytest.mark.parametrize(("gone_has", "planned"), [(8, (40, 16)), (50, (6, 8))])
+def test_what_one_that_hangs_still_has_is_nothing_that_others_count_with(
+    gone_has: int, planned: tuple[int, int]
+) -> None:
+    """A client filled buffers and let them go, and then had the server hang: the others counted
+    with what they were to get back, and a plan took one from 16 MiB to less than one."""
+    states = [ServerState("gone", gone_has * MB, 0, 8 * MB, reachable=False)]
+    seen, readings = [], {}
+    for name, has, to_have in (("a", 6, 40), ("b", 8, 16)):
+        one = dataclasses.replace(_seen(None), config=ServerConfig(name, ""))
+        readings[name] = dataclasses.replace(one.reading, maxmemory_bytes=has * MB)
+        reading = dataclasses.replace(one.reading, maxmemory_bytes=to_have * MB)
+        seen.append(dataclasses.replace(one, reading=reading))
+    fitting = that_fit(seen, readings, states, 64 * MB)
+    assert planned_bytes(fitting) == dict(zip("ab", (size * MB for size in planned), strict=True))
+
+
 def test_a_minimum_is_asked_for_as_far_as_kept_sizes_leave_room() -> None:
     fixed = _seen(_estimate(keep_reason="no_model: kept"), backend_latency_seconds=0.1)
     free = _seen(_estimate(), TeamSettings("ann", "2026-11-21", {"minimum_bytes": 60 * MB}))
@@ -328,6 +346,11 @@ def test_one_that_waits_keeps_its_size_unless_that_breaks_a_bound(
     assert server.keep_reason == ("waits: it failed" if keeps else None)
 
 
+def baseline_with_buffers(size_bytes: int) -> dict[str, int]:
+    """At the moment of the observation."""
+    return {"baseline_bytes": STATS.baseline_bytes + size_bytes, "clients_bytes": size_bytes}
+
+
 @pytest.mark.parametrize(
     ("size", "most", "lasting", "minimum"),
     [
@@ -340,10 +363,12 @@ def test_one_that_waits_keeps_its_size_unless_that_breaks_a_bound(
 def test_the_minimum_is_what_cannot_be_evicted(
     size: int, most: int, lasting: int, minimum: int
 ) -> None:
-    seen = _seen(None, minimum_bytes=MB)
+    seen = _seen(_estimate(), minimum_bytes=MB)
     seen = dataclasses.replace(
         seen,
-        reading=dataclasses.replace(seen.reading, maxmemory_bytes=size * MB),
+        reading=dataclasses.replace(
+            seen.reading, maxmemory_bytes=size * MB, **baseline_with_buffers(most * MB)
+        ),
         unevictable_bytes=most * MB,
         lasting_bytes=lasting * MB,
     )
@@ -414,11 +439,11 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
     ("wish", "configured", "measured", "others"),
     [
         pytest.param({"weight": 10.0}, {}, None, 16, id="a great weight"),
-        pytest.param({"weight": 2.0}, {}, None, 1, id="a modest one"),
-        pytest.param({"weight": 10.0}, {"weight": 5.0}, None, 1, id="that the operator allows"),
+        pytest.param({"weight": 2.0}, {}, None, 2, id="a modest one"),
+        pytest.param({"weight": 10.0}, {"weight": 5.0}, None, 2, id="that the operator allows"),
         pytest.param({"weight": 1.0}, {"weight": 0.0}, None, 16, id="that he does not"),
         pytest.param({"backend_latency_seconds": 60.0}, {}, 0.02, 16, id="a great latency"),
-        pytest.param({"backend_latency_seconds": 0.04}, {}, 0.02, 1, id="one near the measured"),
+        pytest.param({"backend_latency_seconds": 0.04}, {}, 0.02, 2, id="one near the measured"),
         pytest.param({"backend_latency_seconds": 0.04}, {}, None, 16, id="nothing is known of"),
         pytest.param(
             {"backend_latency_seconds": 0.04, "weight": 1.5}, {}, 0.02, 16, id="both together"
@@ -427,7 +452,7 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
             {"backend_latency_seconds": 0.04},
             {"backend_latency_seconds": 0.04},
             0.001,
-            1,
+            2,
             id="a latency that the operator says too",
         ),
     ],
@@ -438,8 +463,10 @@ def test_no_teams_wish_empties_another_server(
     """A weight of 100 and a latency of 60 s, where .17 ms were measured, took a neighbour from 14
     to 2 MiB in one cycle."""
     estimate = _estimate(measured_backend_latency_seconds=measured)
-    seen = _seen(estimate, TeamSettings("eve", "2026-11-21", wish), minimum_bytes=MB, **configured)
-    other = _seen(_estimate(), minimum_bytes=MB)
+    seen = _seen(
+        estimate, TeamSettings("eve", "2026-11-21", wish), minimum_bytes=2 * MB, **configured
+    )
+    other = _seen(_estimate(), minimum_bytes=2 * MB)
     other = dataclasses.replace(
         other,
         config=dataclasses.replace(other.config, name="b"),
@@ -447,7 +474,7 @@ def test_no_teams_wish_empties_another_server(
     )
     # Two servers share 64 MiB.
     first, second = _observe(seen, other).servers
-    assert (first.minimum_bytes, second.minimum_bytes) == (MB, others * MB)
+    assert (first.minimum_bytes, second.minimum_bytes) == (2 * MB, others * MB)
     # Who wishes much as well is kept from the other's wish all the same.
     both = dataclasses.replace(other, settings=TeamSettings("ann", "2026-11-21", {"weight": 9.0}))
     least = [one.minimum_bytes for one in _observe(seen, both).servers]
@@ -492,32 +519,13 @@ def test_two_needs_that_do_not_fit_together_empty_nobody_either() -> None:
 
 def test_beside_one_that_cannot_be_read_each_other_keeps_half_of_an_equal_share() -> None:
     """Its silence may be any client's doing. What was squeezed for it was emptied by a plan."""
-    config = _config(*(ServerConfig(name, "", minimum_bytes=MB) for name in "abc"))
+    config = _config(*(ServerConfig(name, "", minimum_bytes=2 * MB) for name in "abc"))
     seen = [
         dataclasses.replace(_seen(_estimate()), config=config.servers[place]) for place in (1, 2)
     ]
-    for is_beside, least in ((False, MB), (True, 64 * MB // 6)):
+    for is_beside, least in ((False, 2 * MB), (True, 64 * MB // 6)):
         observation = observe(config, 1, 0.0, seen, 32 * MB, 0, 64 * MB, is_beside_unread=is_beside)
         assert {one.minimum_bytes for one in observation.servers} == {least}
-
-
-@pytest.mark.parametrize(
-    ("state", "names"),
-    [
-        (SidecarState(), ""),
-        (SidecarState(room=ROOM), "a"),
-        (SidecarState(room=dataclasses.replace(ROOM, beside_bytes={"b": MB})), "b"),
-        # It is given back.
-        (SidecarState(room=dataclasses.replace(ROOM, made_bytes=ROOM.before_bytes)), ""),
-        (SidecarState(replicas=("c",)), "c"),
-        (SidecarState(promoted_bytes={"b": MB}), "b"),
-    ],
-)
-def test_what_no_plan_takes_stays_in_one_that_cannot_be_read(
-    state: SidecarState, names: str
-) -> None:
-    """A replica that hung over an observation had the others emptied beside it."""
-    assert {name for name in "abc" if state.stays_in_one_of([name])} == set(names)
 
 
 def test_a_servers_own_words_are_bounded_where_they_become_a_reason() -> None:

@@ -14,9 +14,10 @@ from sidecar.control.plan_verification import sizes_with_one_back, wait_seconds
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.observer import ServerSnapshot, observe
+from sidecar.observer import observe
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS
+from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.handover import Holding, handover
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation
