@@ -73,11 +73,7 @@ def beside_needs(
     if not in_need and not is_beside_unread:
         return servers
     return tuple(
-        server
-        if server.name in in_need
-        else replace(
-            server, minimum_bytes=max(server.minimum_bytes, _kept_bytes(server, half_bytes))
-        )
+        server if server.name in in_need else _keeping_half(server, half_bytes)
         for server in servers
     )
 
@@ -88,16 +84,14 @@ def beside_wishes(
     """No team's wish takes what another server has below half of an equal share. ``immodest``:
     whose wishes count for that much."""
     return tuple(
-        replace(one, minimum_bytes=max(one.minimum_bytes, _kept_bytes(one, half_bytes)))
-        if {*immodest} - {one.name}
-        else one
-        for one in servers
+        _keeping_half(one, half_bytes) if {*immodest} - {one.name} else one for one in servers
     )
 
 
-def _kept_bytes(server: ServerObservation, half_bytes: int) -> int:
-    """What it has, up to half of an equal share."""
-    return min(server.maxmemory_bytes, half_bytes, server.maximum_bytes or half_bytes)
+def _keeping_half(server: ServerObservation, half_bytes: int) -> ServerObservation:
+    """It keeps what it has, up to half of an equal share."""
+    kept_bytes = min(server.maxmemory_bytes, half_bytes, server.maximum_bytes or half_bytes)
+    return replace(server, minimum_bytes=max(server.minimum_bytes, kept_bytes))
 
 
 def needing_much(
