@@ -138,7 +138,7 @@ class ServerLook:
             cycle_seconds=_LOOKS_A_CYCLE * look_seconds,
         )
         self._window = ReadingWindow()
-        self._began = self._stepped = self._counts_since = now
+        self._began = self._stepped = now
         self.due = now
         self._steps = 0
         self._counts = False
@@ -184,11 +184,11 @@ class ServerLook:
         if self._steps % _STEPS_A_WINDOW == 0 or is_learnt:
             self._observe()
         if is_learnt:
-            self._count_from_now_on(now)
+            self._count_from_now_on()
 
-    def _count_from_now_on(self, now: float) -> None:
+    def _count_from_now_on(self) -> None:
         """What was counted until now took for a miss at every size what had been evicted before."""
-        self._counts, self._counts_since = True, now
+        self._counts = True
         self.monitor.forget()
         self._first = self.told
         shards = self.monitor.shards
