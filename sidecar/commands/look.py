@@ -18,7 +18,7 @@ from sidecar.commands.look_answer import Answer
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
 from sidecar.commands.look_page import as_page
-from sidecar.commands.look_progress import nothing_words, progress_words, refused_words
+from sidecar.commands.look_progress import nothing_words, progress_words
 from sidecar.commands.look_words import in_words
 from sidecar.commands.running import with_known_listeners
 from sidecar.config.addresses import shown_url
@@ -87,8 +87,9 @@ def _look(
     guessed_latency: bool,
 ) -> int:
     if looking.looks:
-        for one in looking.refused:  # nobody needs to wait for that
-            print(f"spreds: not looked at: {refused_words(one)}", file=sys.stderr)
+        if names := [one.name for one in looking.refused]:  # nobody needs to wait for that
+            words = f"not looked at: {', '.join(names)}: the answer says why"
+            print(f"spreds: {words}", file=sys.stderr)
         budget_bytes = _budget_bytes(options, config, looking)
         every = max(_LEAST_PROGRESS_SECONDS, options.for_seconds / _MOST_PROGRESS_LINES)
         seconds = looking.run(
@@ -108,6 +109,7 @@ def _look(
         asked_seconds=options.for_seconds,
         guessed_latency=guessed_latency,
         init=str(options.init) if options.init else None,
+        found_servers=not (options.config or options.addresses),
     )
     # First what took minutes: a disk may be full.
     print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer), flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sidecar.commands.look_progress import NOTHING_KNOWN
 from sidecar.look.look_plan import LookPlan
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import Seen
@@ -24,6 +25,7 @@ class Answer:
     Attributes:
         guessed_latency: nobody said what misses cost.
         init: the file that was written.
+        found_servers: nobody named the servers.
     """
 
     seen: Sequence[Seen]
@@ -33,6 +35,7 @@ class Answer:
     asked_seconds: float
     guessed_latency: bool
     init: str | None
+    found_servers: bool = False
 
 
 def size_words(size_bytes: float) -> str:
@@ -70,7 +73,8 @@ def rows(answer: Answer) -> list[tuple[str, ...]]:
         if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
             by_curve = f"{100 * planned.hit_ratio:.1f} %"
             then = [hits if _stays(planned) else by_curve, f"{misses_then(one, planned):,.0f}"]
-            off = f"± {100 * one.error_at(planned.maxmemory_bytes):.1f} points"
+            error = one.error_at(planned.maxmemory_bytes)
+            off = f"± {100 * error:.1f} points" if error < NOTHING_KNOWN else "not known"
         found.append(
             (
                 one.config.name,

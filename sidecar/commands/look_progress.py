@@ -8,6 +8,9 @@ from sidecar.config.addresses import shown_url
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import ServerLook
 
+# By a curve that may be off by more nothing is known.
+NOTHING_KNOWN = 0.5
+
 
 def refused_words(one: Refused) -> str:
     """Who it is, and why it was not looked at, without a full stop."""
@@ -25,6 +28,7 @@ def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLo
     """How far a look is, in a line that is short however many servers there are."""
     known = [look.so_far for look in looks]
     errors = [one.curve_error_ratio for one in known if one and one.keep_reason is None]
+    errors = [error for error in errors if error < NOTHING_KNOWN]
     of_how_many = "" if len(errors) == len(looks) else f" of {len(errors)} of them"
     sure = "no curve yet"
     if errors:

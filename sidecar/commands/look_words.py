@@ -19,6 +19,7 @@ from sidecar.commands.look_answer import (
 )
 from sidecar.commands.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
+from sidecar.config.addresses import shown_url
 from sidecar.look.look_plan import LEAST_SPARED
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
 from sidecar.look.server_look import Seen
@@ -161,6 +162,10 @@ def notes(answer: Answer) -> list[str]:
         for one in answer.seen
         if one.estimate is not None and one.estimate.keep_reason is not None
     ]
+    configs = [one.config for one in answer.seen] if answer.found_servers else []
+    if sockets := [config for config in configs if config.url.startswith("unix:")]:
+        at = [f"{config.name} is {shown_url(config.url)}" for config in sockets]
+        found.append(f"By their sockets: {_listed(at)}.")
     if answer.guessed_latency:
         found.append(
             f"A miss is taken to cost {time_or(DEFAULT_LATENCY_SECONDS)} everywhere: "
@@ -227,13 +232,14 @@ def _beyond_words(answer: Answer) -> list[str]:
     ]
     if not near:
         return []
-    sizes = {size_words(_known_to(one)) for one in near}
-    more = [f"more than {size_words(_known_to(one))} of {one.config.name}" for one in near]
-    if len(sizes) == 1 < len(near):
-        who = (
-            "each" if len(near) == len(answer.seen) else _listed([one.config.name for one in near])
-        )
-        more = [f"more than {sizes.pop()} of {who}"]
+    by_size: dict[str, list[str]] = {}
+    for one in near:
+        by_size.setdefault(size_words(_known_to(one)), []).append(one.config.name)
+    is_each = len(by_size) == 1 < len(near) == len(answer.seen)
+    more = [
+        f"more than {size} of {'each' if is_each else _listed(names)}"
+        for size, names in by_size.items()
+    ]
     longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
     minutes = max(1, int(np.ceil(longest / 60)))
     return [

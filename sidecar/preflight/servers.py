@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
@@ -127,11 +128,16 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
             f"is not sampled: {OLD_SAMPLER}"
             if reading.has_old_sampler
             else "has no sampler, neither the patch nor the module, so its curve will not be known",
-            "loadmodule /path/to/spreds.so in its file (redis_patch/build.sh module builds it), or "
-            "MODULE LOAD",
+            f"loadmodule {_module()} in its file, or MODULE LOAD",
         )
     yield from _check_role(config, reading)
     yield from _check_eviction(config, reading)
+
+
+def _module() -> str:
+    """Where the module is, in a checkout that has built it."""
+    built = Path(__file__).resolve().parents[2] / "build/lib/spreds.so"
+    return str(built) if built.exists() else "spreds.so (redis_patch/build.sh module builds it)"
 
 
 def _check_role(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
