@@ -16,6 +16,8 @@ _MOST_MARKS = 100
 # Points in a cycle.
 _POINTS_A_CYCLE = 60
 _LEAST_SECONDS = 1.0
+# Reads are counted over so long at least: what comes in a second swings.
+_COUNTED_SECONDS = 10.0
 # With fewer reads a ratio is noise.
 _FEWEST_READS = 20
 
@@ -36,7 +38,8 @@ class Series:
     """Of one node; not for use by two threads at once, but any may ask for ``table``.
 
     Attributes:
-        hit_ratios, reads_per_second: of each server since the last point but one.
+        hit_ratios, reads_per_second: of each server since the last point but one, or for the last
+            ten seconds.
         mean_seconds: the mean access time of those, weighted by reads; ``None``: not known.
         unmeasured: servers that are read, and are not in it: not in that time, or what a miss
             costs is not known.
@@ -46,7 +49,7 @@ class Series:
         self._seconds = max(_LEAST_SECONDS, cycle_seconds / _POINTS_A_CYCLE)
         self._points: deque[_Point] = deque(maxlen=MOST_POINTS)
         self._marks: deque[dict[str, Any]] = deque(maxlen=_MOST_MARKS)
-        self._last: dict[str, ServerReading] = {}
+        self._readings: deque[tuple[float, dict[str, ServerReading]]] = deque()
         self.hit_ratios: dict[str, float] = {}
         self.reads_per_second: dict[str, float] = {}
         self.mean_seconds: float | None = None
@@ -62,11 +65,12 @@ class Series:
         """Add a point if it is time (Unix). ``predicted_hit_ratios`` is what is expected now."""
         if self._points and now_seconds - self._points[-1].at_seconds < self._seconds:
             return
-        last, self._last = self._last, dict(readings)
+        while len(self._readings) > 1 and now_seconds - self._readings[1][0] >= _COUNTED_SECONDS:
+            self._readings.popleft()
         self.hit_ratios, self.reads_per_second = {}, {}
         for name, reading in readings.items():
-            before = last.get(name)
-            if before is None or before.run_id != reading.run_id:
+            before = self._counted_from(name, reading.run_id)
+            if before is None:
                 continue
             hits = reading.keyspace_hits - before.keyspace_hits
             reads = hits + reading.keyspace_misses - before.keyspace_misses
@@ -84,6 +88,7 @@ class Series:
             if (name not in self.hit_ratios or not server.backend_latency_seconds)
             and server.request_rate_per_second * self._seconds >= _FEWEST_READS
         ]
+        self._readings.append((now_seconds, dict(readings)))
         self._points.append(
             _Point(
                 now_seconds,
@@ -97,6 +102,11 @@ class Series:
                 else None,
             )
         )
+
+    def _counted_from(self, name: str, run_id: str) -> ServerReading | None:
+        """The first reading of this process that is not too old."""
+        known = (readings.get(name) for _, readings in self._readings)
+        return next((one for one in known if one is not None and one.run_id == run_id), None)
 
     def mark(self, at_seconds: float, words: str) -> None:
         """From then on (Unix time) mean access times are not to be compared with those before."""
