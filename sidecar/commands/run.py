@@ -79,7 +79,8 @@ def _stop_at_signals(stop: Callable[[], None]) -> None:
     signals: SimpleQueue[int] = SimpleQueue()
 
     def stop_at_each() -> None:
-        while signals.get():
+        while number := signals.get():
+            log.info("%s came: stopping", signal.Signals(number).name)
             stop()
 
     threading.Thread(target=stop_at_each, name="signals", daemon=True).start()
