@@ -38,9 +38,9 @@ def sizes_with_unused_shared(
 ) -> dict[str, int] | None:
     """Sizes with what is their own of servers that do not evict any more, where more is planned for
     them, and with what replicas, or who was one, use, where that is clearly less. The others share
-    it; who keeps its size, or needs room, gives nothing. ``None``: there is nothing to share.
-    ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives nothing
-    either."""
+    it; who keeps its size, or needs room, gives and gets nothing. ``None``: there is nothing to
+    share. ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives
+    nothing either."""
     replicas, room = {*store.now.replicas}, store.now.room
     needed = room.needed_bytes if room and not room.is_returned else {}
     if not store.now.own_bytes and not replicas and not store.now.promoted_bytes:
@@ -65,11 +65,12 @@ def sizes_with_unused_shared(
         # Below its minimum it would be brought back to that, again and again.
         if (size := max(held, minima_bytes[name])) < CLEARLY_LESS * targets_bytes[name]
     }
-    apart = sizes.keys() | beside_bytes.keys()
+    apart = sizes.keys() | beside_bytes.keys() | needed.keys()
     others = {name: size for name, size in targets_bytes.items() if name not in apart}
     if not sizes or not others:
         return None
     freed = sum(targets_bytes[name] - size for name, size in sizes.items())
     for name, size in others.items():
         sizes[name] = size + freed * size // sum(others.values())
-    return sizes
+    # It would have more than leaves the others half of an equal share each.
+    return {name: targets_bytes[name] for name in needed if name in targets_bytes} | sizes

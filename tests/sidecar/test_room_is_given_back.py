@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.config.node import ServerConfig
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
 from sidecar.servers import server_contact, server_watch, side_by_side
@@ -23,6 +24,7 @@ from sidecar.servers.returned_room import (
 )
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import HEADROOM_BYTES
+from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
@@ -263,6 +265,24 @@ def test_no_plan_divides_what_one_that_hangs_or_does_not_evict_has_of_the_others
             name: size for name, size in before.items() if name != "pinned"
         }
     assert sizes_without_passing_needs(SidecarState(targets_bytes=made), readings) == {}
+
+
+def test_who_needs_room_gets_nothing_of_what_replicas_do_not_use() -> None:
+    """It had all that leaves the others half of an equal share each, and got more: another one fell
+    below that."""
+    names = ("needing", "replica", "cache")
+    before = dict.fromkeys(names, 32 * MB)
+    targets = {"needing": 64 * MB, "replica": 16 * MB, "cache": 16 * MB}
+    store = StateStore(None)
+    with store.update() as state:
+        state.targets_bytes = targets
+        state.room = RoomMade(before, targets, {}, {"needing": 63 * MB})
+        state.replicas = ("replica",)
+    readings = dict.fromkeys(names, STATS)
+    servers = [ServerConfig(name, "", minimum_bytes=2 * MB) for name in names]
+    least = {"needing": 63 * MB, "replica": 6 * MB, "cache": 2 * MB}
+    sizes = sizes_with_unused_shared(store, servers, readings, targets, {}, least, ())
+    assert sizes == {"needing": 64 * MB, "replica": 6 * MB, "cache": 26 * MB}
 
 
 def test_what_one_keeps_leaves_each_other_half_of_an_equal_share() -> None:
