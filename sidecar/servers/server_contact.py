@@ -26,6 +26,8 @@ from sidecar.servers.unanswered_sizes import UnansweredSizes
 
 log = logging.getLogger(__name__)
 
+# So long the others wait for one that is silent from the beginning, and may have any size.
+UNREAD_SECONDS = 60.0
 # A server that takes a setting no faster gets one a second.
 _SLOW_SET_SECONDS = 0.25
 
@@ -58,6 +60,7 @@ class ServerContact:
         self._lock = CurrentProcessLock()
         self._reachability = Reachability()
         self._reading = BackgroundReading(server)
+        self._began = time.monotonic()
 
     @property
     def is_up(self) -> bool:
@@ -78,6 +81,11 @@ class ServerContact:
     def is_down(self) -> bool:
         """Nobody is there, or it cannot be read; one that only has not answered may be there."""
         return self._reachability.error is not None and not self._reachability.is_silent
+
+    @property
+    def counts_as_planned(self) -> bool:
+        """Nobody waits to hear what it has, if it has never said that."""
+        return self.is_down or time.monotonic() - self._began > UNREAD_SECONDS
 
     @property
     def is_gone(self) -> bool:

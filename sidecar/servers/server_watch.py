@@ -165,7 +165,7 @@ class ServerWatch:
         """For the resolver. ``target_bytes``: the size that it is to have now."""
         if (gone := self.contact.is_gone) or self._last is None or self._at_most_bytes is None:
             # It is brought to its target when it comes, or may be there, nobody knows how large.
-            most = target_bytes if self.contact.is_down else math.inf
+            most = target_bytes if self.contact.counts_as_planned else math.inf
             return ServerState(self.name, most, 0, target_bytes, reachable=False, gone=gone)
         last, own = self._last, self._store.now.own_bytes
         refuses = self.refusal.reason is not None or self.contact.taken_by is not None

@@ -137,6 +137,25 @@ def test_nobody_grows_beside_one_that_hangs_and_was_never_seen(make_node: MakeNo
     assert node.step_until(lambda: node.maxmemory() == {"s0": 32 * MB, "s1": 16 * MB}) <= BUDGET
 
 
+def test_one_that_hangs_from_the_start_holds_up_nobody_for_long(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script without end and a restart of the sidecar: nobody grew as long as the script ran."""
+    node = make_node("16mb", "16mb")
+    node.servers["s1"].process.send_signal(signal.SIGSTOP)
+    try:
+        node.begin(32, 16)
+        wait_until(lambda: bool(node.actuator.read_all()["s0"]), node.metrics.snapshot)
+        node.actuator.step()
+        assert _size(node, "s0") == 16 * MB
+        monkeypatch.setattr(server_contact, "UNREAD_SECONDS", 0.0)
+        for _ in range(5):
+            node.actuator.step()
+        assert _size(node, "s0") == 32 * MB
+    finally:
+        node.servers["s1"].process.send_signal(signal.SIGCONT)
+
+
 def test_who_is_down_at_the_start_holds_up_nobody(make_node: MakeNode) -> None:
     node = make_node("16mb", "16mb")
     node.servers["s1"].stop()
