@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from sidecar.servers.server_reading import ServerReading
+from sidecar.state.room_made import CLEARLY_LESS
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 
 
 def given_back(
-    names: Iterable[str],
+    names: Collection[str],
     state: SidecarState,
     readings: Mapping[str, ServerReading],
     changed: Callable[[str, int, int, str], None],
@@ -28,4 +29,12 @@ def given_back(
         return f"; {', '.join(ways)}, as memory is handed over"
     if state.room is not None:
         return "; what others gave for it goes back to them"
+    lends = [
+        name
+        for name in names
+        if (one := readings.get(name)) and one.counted_bytes < CLEARLY_LESS * one.maxmemory_bytes
+    ]
+    if lends:
+        others = f"what {', '.join(lends)} does not use of its size goes to whoever fills it"
+        return f"; {others}, and the next plan decides"
     return "; nothing changes until the next plan"

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from sidecar.base.log_setup import ALWAYS, EVENT
@@ -235,7 +235,7 @@ class OrderHandler:
             ended.append(f"{', '.join(kept)} {take} part in plans again{went}")
         return "; ".join(ended) or "there was nothing to resume"
 
-    def _given_back(self, names: Iterable[str]) -> str:
+    def _given_back(self, names: Collection[str]) -> str:
         changed = self._enforcement.changed
         return given_back(names, self._store.now, self._actuator.readings, changed)
 

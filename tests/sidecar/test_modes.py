@@ -527,7 +527,11 @@ def test_the_end_of_a_pause_leaves_sizes_set_by_hand(applying: Path, servers: Se
         assert sidecar.status()["servers"][0]["held"]["bytes"] == 9 * MB
         assert sidecar.status()["sets_sizes"]
         done = sidecar.order(Order("resume", "ann"))
-        assert done == "s0 takes part in plans again; nothing changes until the next plan"
+        # It is empty.
+        assert done == (
+            "s0 takes part in plans again; what s0 does not use of its size goes to whoever fills "
+            "it, and the next plan decides"
+        )
 
 
 def test_apply_looks_at_the_bounds_of_now(path: Path, servers: Servers) -> None:
