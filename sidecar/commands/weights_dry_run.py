@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,7 @@ def wished(
 def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool) -> None:
     """The next plan without the wish, and with it (``asked``)."""
     from solver_lambda.planning.planner import make_plan
+    from solver_lambda.planning.size_ranges import is_little_known
 
     now_seconds = time.time()
     without, wanted = (make_plan(one, now_seconds=now_seconds) for one in (observation, asked))
@@ -96,7 +97,8 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
         f"Nothing is set. By what was observed at {time_of_day(observation.made_at_seconds)} "
         "(hits and access time: without it -> with it):"
     )
-    print_table([_COLUMNS, *_rows(without, wanted)])
+    unknown = {one.name for one in observation.servers if is_little_known(one, observation)}
+    print_table([_COLUMNS, *_rows(without, wanted, unknown)])
     is_same = [one.maxmemory_bytes for one in without.servers] == [
         one.maxmemory_bytes for one in wanted.servers
     ]
@@ -108,15 +110,24 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
     )
 
 
-def _rows(without: AdaptationPlan, wanted: AdaptationPlan) -> list[tuple[str, ...]]:
+def _rows(
+    without: AdaptationPlan, wanted: AdaptationPlan, unknown: Collection[str]
+) -> list[tuple[str, ...]]:
+    """Of who is ``unknown`` so far a plan has no more than a guess."""
     return [
         (
             one.name,
             format_size(one.maxmemory_before_bytes),
             format_size(one.maxmemory_bytes),
             format_size(other.maxmemory_bytes),
-            f"{ratio_or(one.hit_ratio)} -> {ratio_or(other.hit_ratio)}",
-            f"{time_or(one.eat_seconds)} -> {time_or(other.eat_seconds)}",
+            *(
+                ("guess", "-")
+                if one.name in unknown
+                else (
+                    f"{ratio_or(one.hit_ratio)} -> {ratio_or(other.hit_ratio)}",
+                    f"{time_or(one.eat_seconds)} -> {time_or(other.eat_seconds)}",
+                )
+            ),
         )
         for one, other in zip(without.servers, wanted.servers, strict=True)
     ]

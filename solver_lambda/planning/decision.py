@@ -86,7 +86,7 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
         if words := _nearer_to_bounds(found, observation, in_force):
             return Decision("apply", words, found.sizes)
     if not any(shares(observation.servers).values()):
-        return Decision("keep", "no_demand: no server has both reads and a weight", in_force)
+        return Decision("keep", _NO_DEMAND, in_force)
     least = observation.planning.minimum_gain_ratio + observation.chance_ratio
     gain, way = gain_of(observation, found.sizes), gain_of(observation, found.wanted)
     words = gain_words(gain.before, gain.after + gain.moving)
@@ -148,6 +148,8 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
     if gap_ratio <= observation.planning.epsilon_ratio:
         # Of a server without reads nothing can be learnt.
         share = shares(observation.servers)
+        if not any(share.values()):
+            return _NO_DEMAND
         is_learning = any(
             share[server.name] and is_little_known(server, observation)
             for server in observation.servers
@@ -162,6 +164,7 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
     return f"best_found: nothing better was found; the best may be up to {gap} better"
 
 
+_NO_DEMAND = "no_demand: no server has both reads and a weight"
 # Codes of reasons to keep a size that are over when more reads have come.
 _LEARNING = ("no_samples", "warming_up", "few_samples")
 
