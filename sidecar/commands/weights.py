@@ -147,9 +147,11 @@ def execute(options: argparse.Namespace) -> int:
     old = TeamSettings.loads(text, key).values if text is not None else {}
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
     settings = TeamSettings(options.by, now_text(), values)
-    # Read as the sidecar will, with its limits: what it would ignore is not stored.
     asked = f"weights {options.verb} {options.server}"
-    TeamSettings.loads(settings.dumps(), asked, place.limits)
+    try:  # as the sidecar will: what it would ignore is not stored
+        TeamSettings.loads(settings.dumps(), asked, place.limits)
+    except DocumentError as error:
+        raise DocumentError(_with_options(str(error))) from error
     if place.server is not None:
         check_minimum(place.server, settings, asked)
     if options.verb == "set" and options.dry_run:
@@ -165,6 +167,13 @@ def execute(options: argparse.Namespace) -> int:
         )
     _say_from_when(options, had_effect=True)
     return 0
+
+
+def _with_options(words: str) -> str:
+    """A document's words, with what people typed."""
+    for setting in SERVER_SETTINGS:
+        words = words.replace(setting.name, f"--{setting.option.replace('_', '-')}")
+    return words
 
 
 def _dry_run(place: _Place, options: argparse.Namespace, values: Mapping[str, Any]) -> None:

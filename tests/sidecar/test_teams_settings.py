@@ -365,7 +365,7 @@ def test_names_of_no_server_fill_neither_log_nor_memory(
     ("words", "why"),
     [
         (("sessions", "--weight", "11"), "at most 10"),
-        (("sessions", "--minimum", "17mb"), "minimum_bytes"),
+        (("sessions", "--minimum", "17mb"), "--minimum must be at most"),
         (("sessions", "--weight", "nan"), "weight"),
         (("sessions",), "at least one setting"),
         (("orders", "--weight", "1"), "no server 'orders'"),
