@@ -27,7 +27,7 @@ from sidecar.servers.unanswered_sizes import UnansweredSizes
 log = logging.getLogger(__name__)
 
 # So long the others wait for one that is silent from the beginning, and may have any size.
-UNREAD_SECONDS = 60.0
+UNREAD_SECONDS = 10.0
 # A server that takes a setting no faster gets one a second.
 _SLOW_SET_SECONDS = 0.25
 
