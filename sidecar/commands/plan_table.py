@@ -111,7 +111,8 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
     with_before = with_before and (
         not by_name or any(_has_other(one, by_name) for one in plan["servers"])
     )
-    rows = [_row(server, by_name.get(server["name"], {})) for server in plan["servers"]]
+    is_over = bool(plan.get("overtaken_by"))
+    rows = [_row(one, by_name.get(one["name"], {}), is_over=is_over) for one in plan["servers"]]
     if not with_before:
         rows = [(name, "", *rest) for name, _, *rest in rows]
     has_marginal = any(row[-1] not in ("-", "hardly any") for row in rows)
@@ -121,12 +122,13 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
         print("one more MiB: by what it shortens the mean of all servers, beyond what is planned")
 
 
-def _row(planned: _Told, now: _Told) -> tuple[str, ...]:
+def _row(planned: _Told, now: _Told, *, is_over: bool) -> tuple[str, ...]:
+    """``is_over``: an order has set other sizes, and nothing of it is still to come."""
     before, after = planned["maxmemory_before_bytes"], planned["maxmemory_bytes"]
     has = now.get("maxmemory_bytes")
     # What somebody set by hand stays, whatever is planned.
     is_held = bool(now.get("held"))
-    change = 0 if is_held else after - (before if has is None else has)
+    change = 0 if is_held or is_over else after - (before if has is None else has)
     sign = "" if not change else "+" if change > 0 else "-"
     return (
         planned["name"],
@@ -134,7 +136,7 @@ def _row(planned: _Told, now: _Told) -> tuple[str, ...]:
         size_or(has or None, "unlimited" if has == 0 else "not known") if now else "",
         "set by hand" if is_held else size_or(after or None, "unlimited"),
         f"{sign}{format_size(abs(change))}" if change else "-",
-        *(("-", "-", "-") if is_held else _by_the_curve(planned, now)),
+        *(("-", "-", "-") if is_held or is_over else _by_the_curve(planned, now)),
     )
 
 

@@ -138,3 +138,13 @@ def test_what_one_more_mebibyte_brings_is_left_out_where_that_is_nothing(
     for server in told["last_plan"]["servers"]:
         server["marginal_gain_seconds_per_mebibyte"] = 1e-8
     assert "one more MiB" not in shown(capsys, told)
+
+
+def test_of_a_plan_that_an_order_has_overtaken_nothing_is_still_to_come(
+    capsys: pytest.CaptureFixture[str], told: dict[str, Any]
+) -> None:
+    told["last_plan"]["overtaken_by"] = "rollback by ann"
+    text = " ".join(shown(capsys, told).split())
+    assert "and sizes have changed since (rollback by ann)" in text
+    assert "sessions 2 GiB 3 GiB - - -" in text
+    assert "+1 GiB" not in text
