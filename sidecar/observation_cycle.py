@@ -89,6 +89,7 @@ class ObservationCycle:
         self._metrics = metrics
         self._outstanding: tuple[Observation, float] | None = None
         self._observed_at = time.monotonic()
+        self._held_then: frozenset[str] = frozenset()
         self._lasting_needs = LastingNeeds(config.cycle.maximum_age_seconds)
 
     @property
@@ -158,7 +159,9 @@ class ObservationCycle:
     def _is_due(self, age_seconds: float) -> bool:
         # One that is only recommended can wait for the cycle's end.
         is_early = self._planning_basis.is_early and not self._is_only_recommended
-        enough = self.samples >= self.config.cycle.samples or is_early
+        # What one had by hand, and does not use, is nobody's until a plan has come.
+        was_resumed = bool(self._held_then - self._store.now.control.held.keys())
+        enough = self.samples >= self.config.cycle.samples or is_early or was_resumed
         # Not earlier, whoever sends how much: rules count time in cycles.
         enough = enough and age_seconds >= self.config.cycle.maximum_age_seconds / STEPS_A_CYCLE
         return enough or age_seconds >= self._longest_seconds
@@ -183,7 +186,7 @@ class ObservationCycle:
         with self._lock:
             seen = resumed(seen, self._store.now.control.held, self._actuator.targets())
             states = self._actuator.states()
-            self._note_shrinking(states)
+            self._note_sizes(states)
             budget_bytes = self._actuator.budget.bytes
             seen = that_fit(seen, self._actuator.readings, states, budget_bytes)
             observation = observe(
@@ -226,7 +229,8 @@ class ObservationCycle:
         words = f"{servers}, window {format_duration(observation.window_seconds)}; by {basis}"
         log.info("observed: cycle %d, %s", observation.cycle, words, extra=ROUTINE)
 
-    def _note_shrinking(self, states: Sequence[ServerState]) -> None:
+    def _note_sizes(self, states: Sequence[ServerState]) -> None:
+        self._held_then = frozenset(self._store.now.control.held)
         now, sizes = time.monotonic(), self._actuator.intermediate_sizes.sizes_bytes
         self.shrinking_since = {
             one.name: self.shrinking_since.get(one.name, now)

@@ -18,12 +18,18 @@ def giving_unused(
     (``enough_bytes``, see ``Unfilled``), gives the half of what it does not use all the same: down
     to there its curve is level, which its counters show. The other half is for what it uses to
     grow."""
-    if enough_bytes is None or server.curve_error_ratio <= most_error_ratio:
+    # Of one that is hardly read too few samples come for a curve, for ever perhaps.
+    has_few = (server.keep_reason or "").startswith("few_samples:")
+    is_known = server.curve_error_ratio <= most_error_ratio and not has_few
+    if enough_bytes is None or is_known:
         return server
     size_bytes = server.maxmemory_bytes
     spare_bytes = max(0, size_bytes - max(server.minimum_bytes, enough_bytes))
     return replace(
-        server, minimum_bytes=size_bytes - spare_bytes // 2, curve_error_ratio=most_error_ratio
+        server,
+        minimum_bytes=size_bytes - spare_bytes // 2,
+        curve_error_ratio=most_error_ratio,
+        keep_reason=None if has_few else server.keep_reason,
     )
 
 

@@ -161,6 +161,15 @@ def test_of_what_an_unknown_server_does_not_use_it_gives_the_half(
     assert server.maxmemory_bytes == 16 * MB
 
 
+def test_one_that_is_hardly_read_gives_the_half_too() -> None:
+    """A cache with one read a second had 24 MiB for 3.5 in use, for as long as anybody looked."""
+    few = "few_samples: only 26 reads sampled so far, of 100 that it takes"
+    server = _server(_estimate(curve_error_ratio=0.1, enough_bytes=4 * MB, keep_reason=few))
+    assert (server.minimum_bytes, server.keep_reason) == (10 * MB, None)
+    filling = _server(_estimate(curve_error_ratio=0.1, keep_reason=few))
+    assert filling.keep_reason == few
+
+
 def test_who_is_resumed_while_servers_are_read_takes_part() -> None:
     """A plan had the size by hand for a cycle, and 'rollback' went back to it."""
     seen = dataclasses.replace(_seen(_estimate()), kept="held: somebody set it to 20 MiB by hand")

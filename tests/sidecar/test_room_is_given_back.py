@@ -127,6 +127,26 @@ def test_a_slip_by_hand_costs_the_others_nothing_for_long(
         wait_until(lambda: sizes() == [16 * MB] * 3, lambda: (sizes(), sidecar._store.now))
 
 
+def test_after_resume_an_observation_does_not_wait_for_the_cycles_end(
+    write_node: WriteNode, start_server: StartServer
+) -> None:
+    """A plan had come while a size was held by hand: what that server did not use of it lay idle
+    until the next one."""
+    servers = {name: start_server("16mb") for name in "ab"}
+    path = write_node(servers, budget="32mb", more='[controller]\nkind = "embedded"\n')
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        servers["a"].client.config_set("maxmemory", "20mb")
+        wait_until(lambda: sidecar._store.now.control.held, sidecar.metrics.snapshot)
+        cycle = sidecar._cycle
+        cycle._held_then = frozenset(sidecar._store.now.control.held)
+        cycle._observed_at -= cycle.config.cycle.maximum_age_seconds / 10
+        assert sidecar.last_observation is None
+        sidecar.order(Order("resume", "me", server="a"))
+        wait_until(lambda: sidecar.last_observation, sidecar.metrics.snapshot)
+        assert not cycle._held_then
+
+
 def test_a_budget_that_falls_takes_no_room_that_was_made_for_a_need(
     make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
