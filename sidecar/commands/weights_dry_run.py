@@ -20,7 +20,7 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import reason_words, time_words
 
 _COLUMNS = ("server", "counts from", "planned without it", "with it", "hits", "access time")
 
@@ -95,10 +95,14 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
         return
     print_wrapped(
         f"Nothing is set. By what was observed at {time_of_day(observation.made_at_seconds)} "
-        "(hits and access time: without it -> with it):"
+        "(hits and access time: without it -> with it, by the latency that counts then):"
     )
     unknown = {one.name for one in observation.servers if is_little_known(one, observation)}
-    print_table([_COLUMNS, *_rows(without, wanted, unknown)])
+    print_table([_COLUMNS, *_rows(_priced(without, asked), wanted, unknown)])
+    for before, then in zip(observation.servers, asked.servers, strict=True):
+        if before.backend_latency_seconds != then.backend_latency_seconds:
+            counts = time_words(then.backend_latency_seconds)
+            print_wrapped(f"For {then.name} a backend latency of {counts} counts then.")
     is_same = [one.maxmemory_bytes for one in without.servers] == [
         one.maxmemory_bytes for one in wanted.servers
     ]
@@ -107,6 +111,24 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
         if is_same
         else f"The plan with it: {reason_words(wanted.reason)}. A real one may wait: it moves when "
         "the gain is more than its curves may be off by."
+    )
+
+
+def _priced(without: AdaptationPlan, asked: Observation) -> AdaptationPlan:
+    """The plan without the wish, its access times by what a miss costs with it: two prices would
+    not tell what memory does."""
+    return replace(
+        without,
+        servers=tuple(
+            one
+            if one.hit_ratio is None
+            else replace(
+                one,
+                eat_seconds=one.hit_ratio * server.cache_latency_seconds
+                + (1 - one.hit_ratio) * server.backend_latency_seconds,
+            )
+            for one, server in zip(without.servers, asked.servers, strict=True)
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,14 @@ def test_a_latency_counts_as_far_as_it_would(
         told.append(json.loads(capsys.readouterr().out)["with"]["servers"])
     assert told[0] == told[1]
     assert told[0][0]["eat_before_seconds"] > 0.1
+    words = ["weights", "set", "pages", "--config", str(path), "--dry-run"]
+    assert main([*words, "--backend-latency", "5s"]) == 0
+    said = capsys.readouterr().out
+    assert "For pages a backend latency of 500 ms counts then." in said
+    # With the same price for both, more memory is no slower.
+    (row,) = (line for line in said.splitlines() if line.startswith("pages "))
+    before, then = map(float, re.findall(r"([\d.]+)(?: ms)?", row.split("%")[-1])[:2])
+    assert before >= then > 0
 
 
 def test_without_an_observation_it_says_what_is_missing(
