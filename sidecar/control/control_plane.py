@@ -269,11 +269,14 @@ class ControlPlane:
         in_force_bytes: Mapping[str, int],
         before_bytes: Mapping[str, int],
     ) -> None:
+        # One may still be on its way to what was planned before; a slip by hand was nobody's plan.
+        real, slips = self._enforcement.sizes_in_force(), self._enforcement.contested()
+        had = {**in_force_bytes, **{name: real[name] for name in real.keys() - slips}}
         self.verification.begin(plan, in_force_bytes, before_bytes)
         self.verification.look(self._actuator.read_all())
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
-                from_bytes = in_force_bytes.get(server.name, server.maxmemory_before_bytes)
+                from_bytes = had.get(server.name, server.maxmemory_before_bytes)
                 self._note_change(
                     server.name, from_bytes, server.maxmemory_bytes, server.reason, plan.cycle
                 )
