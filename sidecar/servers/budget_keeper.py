@@ -166,13 +166,13 @@ class BudgetKeeper:
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> None:
-        """Also while there is room for somebody: it is no part of that."""
-        room = self._store.now.room
+        """Also while there is room for somebody: it is no part of that. Not beside one that hangs
+        with more than it is to have: what the others do not get for that is still theirs."""
+        room, hang = self._store.now.room, hanging(self._actuator.latest)
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
-        if room and fitted and fitted != targets_bytes:
-            sizes = fitted | {n: targets_bytes[n] for n in hanging(self._actuator.latest)}
-            self._set(targets_bytes, sizes, UNUSED, room.shifted(sizes))
+        if room and not hang and fitted and fitted != targets_bytes:
+            self._set(targets_bytes, fitted, UNUSED, room.shifted(fitted))
 
     @property
     def _replicas(self) -> set[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
@@ -23,6 +25,7 @@ from sidecar.servers.returned_room import (
     sizes_without_passing_needs,
 )
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
@@ -303,6 +306,35 @@ def test_who_needs_room_gets_nothing_of_what_replicas_do_not_use() -> None:
     least = {"needing": 63 * MB, "replica": 6 * MB, "cache": 2 * MB}
     sizes = sizes_with_unused_shared(store, servers, readings, targets, {}, least, ())
     assert sizes == {"needing": 64 * MB, "replica": 6 * MB, "cache": 26 * MB}
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_beside_one_that_hangs_what_replicas_do_not_use_is_not_shared(hangs: bool) -> None:
+    """A client let go of what it held, and the server ended before it had given that back: what the
+    others were to get again was cut to what it left, and forgotten."""
+    targets = {"ending": 16 * MB, "replica": 32 * MB, "cache": 48 * MB}
+    store = StateStore(None)
+    with store.update() as state:
+        state.targets_bytes = targets
+        state.room = RoomMade(targets, targets, {}, {"ending": 63 * MB})
+        state.replicas = ("replica",)
+    told: list[dict[str, int]] = []
+    actuator = SimpleNamespace(
+        budget=SimpleNamespace(bytes=96 * MB),
+        readings=dict.fromkeys(("replica", "cache"), STATS),
+        latest=[ServerState("ending", (64 if hangs else 16) * MB, 0, 16 * MB, reachable=False)],
+        latest_least_bytes={},
+        too_small=set(),
+        set_targets=lambda sizes, _: told.append(dict(sizes)),
+    )
+    keeper = BudgetKeeper(actuator, store, Metrics(), lambda *_: None)
+    servers = [ServerConfig(name, "", minimum_bytes=2 * MB) for name in targets]
+    beside = {"ending": 64 * MB} if hangs else {}
+    least = {"replica": 6 * MB, "cache": 2 * MB}
+    keeper._share_unused(servers, targets, beside, least)
+    shared = {"ending": 22.5 * MB, "replica": 6 * MB, "cache": 67.5 * MB}
+    assert told == ([] if hangs else [shared])
+    assert store.now.room == RoomMade(targets, targets, {}, {"ending": 63 * MB}) or not hangs
 
 
 def test_what_one_keeps_leaves_each_other_half_of_an_equal_share() -> None:
