@@ -54,7 +54,7 @@ def guard(
     listeners = _Listeners(believed, known)
     if is_tcp:
         connection._connect = lambda: _checked(
-            connect(),
+            _in_time(connect, connection.host, connection.port, listeners),
             lambda connected: _refuse_stranger(
                 connected, connection.host, connection.socket_connect_timeout, listeners
             ),
@@ -116,6 +116,20 @@ class _Listeners:
                 f"{users_in_words(strangers)} listens at {place}, and our connection does not end "
                 "there: nothing was sent"
             )
+
+
+def _in_time(
+    connect: Callable[[], socket.socket], name: str, port: int, listeners: _Listeners
+) -> socket.socket:
+    """Raises OSError: who listens may be a stranger, who takes no connection so that the server's
+    process does not seem gone."""
+    try:
+        return connect()
+    except TimeoutError:
+        hosts = addresses_of(name, port)
+        if all(host.is_loopback for host in hosts):
+            listeners.check(listening_users(hosts, port), f"{name}:{port}")
+        raise
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:

@@ -306,9 +306,21 @@ def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
         assert connected.recv(100) == b""
 
 
+def read_in_vain(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens takes no connection."""
+
+    def never(_: redis.Connection) -> socket.socket:
+        raise TimeoutError
+
+    with monkeypatch.context() as full:
+        full.setattr(redis.Connection, "_connect", never)
+        url, known = f"redis://127.0.0.1:{port}", FoundListeners([0])
+        RedisServer(ServerConfig("a", url, listeners=known)).read()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
-    start_server: StartServer,
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """He may run a server of his own there, and say that he has all memory."""
     port = free_port()
@@ -325,8 +337,12 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
         # Its process is gone all the same: what it held was kept for it as long as he listened.
         with pytest.raises(NobodyListensError):
             server.read()
+        with pytest.raises(NobodyListensError):
+            read_in_vain(port, monkeypatch)  # nor if he takes no connection
     start_server("4mb", port=port)
     assert server.read().run_id != run_id
+    with pytest.raises(ServerSilentError):
+        read_in_vain(port, monkeypatch)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
