@@ -21,6 +21,7 @@ def with_times(
     times = SimpleNamespace(maximum_age_seconds=maximum_age_seconds, samples=10)
     cycle.config = SimpleNamespace(cycle=times, mode=mode)  # type: ignore[assignment]
     cycle._store = SimpleNamespace(now=SimpleNamespace(control=ControlState()))  # type: ignore[assignment]
+    cycle._held_then = frozenset()
     cycle.last_observation = None if is_first else object()  # type: ignore[assignment]
 
 
@@ -66,6 +67,17 @@ def test_no_server_alone_hurries_the_cycles_of_all(
         for place, count in enumerate(samples)
     }
     assert cycle._is_due(age_seconds) == due
+
+
+def test_after_resume_one_comes_with_the_next_step() -> None:
+    cycle = object.__new__(ObservationCycle)
+    with_times(cycle, 100.0, "apply", is_first=False)
+    cycle._planning_basis = SimpleNamespace(is_early=False)  # type: ignore[assignment]
+    cycle._monitors = {"s0": SimpleNamespace(samples_since_observation=0)}  # type: ignore[dict-item]
+    assert not cycle._is_due(99.0)
+    cycle._held_then = frozenset(["s0"])  # and is not any more
+    assert not cycle._is_due(8.0)
+    assert cycle._is_due(9.0)
 
 
 @pytest.mark.parametrize(
