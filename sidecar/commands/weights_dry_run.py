@@ -59,6 +59,7 @@ def wished(
     """The same, had the team's settings been these. ``config``: what the operator says, if the
     node's file is at hand. Raises DocumentError: it has no such server."""
     from sidecar.observed_minima import beside_wishes
+    from sidecar.servers.budget_fit import half_share_bytes
     from sidecar.team_wishes import believed_latency, is_immodest
 
     servers = {server.name: server for server in observation.servers}
@@ -76,7 +77,7 @@ def wished(
         changes["minimum_bytes"] = max(changes["minimum_bytes"], server.minimum_bytes)
     servers[name] = replace(server, bounds={**server.bounds, **bounds}, **changes)
     immodest = {name} if is_immodest(values, config, measured) else {}
-    half_bytes = observation.budget_bytes // len(servers) // 2
+    half_bytes = half_share_bytes(len(servers), observation.budget_bytes)
     return replace(
         observation, servers=beside_wishes(tuple(servers.values()), immodest, half_bytes)
     )
@@ -117,6 +118,8 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
 def _priced(without: AdaptationPlan, asked: Observation) -> AdaptationPlan:
     """The plan without the wish, its access times by what a miss costs with it: two prices would
     not tell what memory does."""
+    from solver_lambda.planning.effective_access_time import AccessCost
+
     return replace(
         without,
         servers=tuple(
@@ -124,8 +127,7 @@ def _priced(without: AdaptationPlan, asked: Observation) -> AdaptationPlan:
             if one.hit_ratio is None
             else replace(
                 one,
-                eat_seconds=one.hit_ratio * server.cache_latency_seconds
-                + (1 - one.hit_ratio) * server.backend_latency_seconds,
+                eat_seconds=float(AccessCost.of(server).mean_seconds(1 - one.hit_ratio)),
             )
             for one, server in zip(without.servers, asked.servers, strict=True)
         ),
