@@ -115,16 +115,24 @@ def four_full_servers(
     return servers, path
 
 
+def room_made_for_replies(
+    sidecar: Sidecar, server: LocalServer
+) -> tuple[dict[str, int], list[socket.socket]]:
+    """The sizes planned before, and the clients who do not read."""
+    wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+    before = sidecar._actuator.targets()
+    clients = unread_replies(server, 10 * MB, 8)
+    wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
+    wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+    return before, clients
+
+
 def test_replies_that_a_client_does_not_read_leave_each_other_server_its_own_and_are_given_back(
     start_server: StartServer, write_node: WriteNode
 ) -> None:
     servers, path = four_full_servers(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        before = sidecar._actuator.targets()
-        clients = unread_replies(servers["a"], 10 * MB, 8)
-        wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        before, clients = room_made_for_replies(sidecar, servers["a"])
         wait_until(
             lambda: any("cannot evict" in one for one in sidecar.status()["problems"]),
             sidecar.metrics.snapshot,
@@ -148,11 +156,7 @@ def test_room_of_a_process_that_is_gone_goes_back(
     monkeypatch.setattr(reachability, "GONE_SECONDS", 0.5)
     servers, path = four_full_servers(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
-        before = sidecar._actuator.targets()
-        clients = unread_replies(servers["a"], 10 * MB, 8)
-        wait_until(lambda: sidecar._store.now.room is not None, sidecar.metrics.snapshot)
-        wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
+        before, clients = room_made_for_replies(sidecar, servers["a"])
         servers["a"].process.kill()
         for client in clients:
             client.close()
