@@ -44,3 +44,16 @@ def number_of(table: Mapping[str, Any], key: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise ValueError(f"the server's {key} is {shown(text)}, not a whole number")
     return min(int(text), MOST_BYTES)
+
+
+def keys_of(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:
+    """Of all databases: keys, those with a TTL, and the mean TTL that is left of these."""
+    keys = with_ttl = ttl_sum = 0
+    for name, value in info.items():
+        if name.startswith("db") and isinstance(value, Mapping):
+            database = Figures(value, odd)
+            here = database.get("keys")
+            expire = min(here, database.get("expires"))
+            keys, with_ttl = keys + here, with_ttl + expire
+            ttl_sum += expire * database.get("avg_ttl")
+    return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0

@@ -57,7 +57,9 @@ class HeldMemory:
         gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
         if not gated:
             return reading.counted_bytes
-        resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
+        # No shrink frees what scripts leave behind, and any client may run them.
+        beside = RSS_ALLOWANCE_BYTES + reading.scripts_bytes
+        resident = (reading.rss_bytes - beside) / RSS_ALLOWANCE_RATIO
         if resident <= reading.maxmemory_bytes:
             self._rss_stays = False
             if not shrinks:

@@ -43,23 +43,24 @@ def memory_of(
     Raises:
         ValueError: ``used_memory`` is missing, or no number.
     """
-    used = number_of(info, "used_memory")
-    not_counted = Figures(info, odd).get("mem_not_counted_for_evict")
+    used, said = number_of(info, "used_memory"), Figures(info, odd)
+    not_counted = said.get("mem_not_counted_for_evict")
     if not_counted > used:
         odd.add("mem_not_counted_for_evict")
         not_counted = 0
     counted = used - not_counted
     baseline = max(0, _beside_keys(info, config, odd) - not_counted)
     kept, keys = kept_of_keys
-    is_empty = not keys and not Figures(info, odd).get("lazyfree_pending_objects")
+    is_empty = not keys and not said.get("lazyfree_pending_objects")
     share = (1, 1) if is_empty else (kept, max(1, keys))
     unevictable = baseline + tables_bytes + max(0, counted - baseline) * share[0] // share[1]
     return {
         "counted_bytes": counted,
-        "clients_bytes": min(counted, Figures(info, odd).get("mem_clients_normal")),
+        "clients_bytes": min(counted, said.get("mem_clients_normal")),
         "baseline_bytes": baseline,
         "unevictable_bytes": max(unevictable, _needed_by_clients(info, config, odd)),
         "not_counted_bytes": not_counted,
+        "scripts_bytes": 0 if _counts_lua(info) else said.get("used_memory_vm_total"),
     }
 
 

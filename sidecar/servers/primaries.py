@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from sidecar.servers.server_reading import ServerReading
+
+T = TypeVar("T")
 
 
 class _Watch(Protocol):
@@ -19,12 +21,25 @@ def tell_primaries(watches: Iterable[_Watch]) -> None:
     """Tell each replica's ``primary_bytes``: of its primary, if that has a ``maxmemory`` and is of
     this node, as much as it may hold, or holds; of several that say so, the most. No replica has
     much more for long. ``None`` to all others."""
-    found = [(watch, watch.last) for watch in watches]
-    sizes: dict[str, int] = {}
-    for _, last in found:
-        if last is not None and last.role == "master" and last.maxmemory_bytes:
-            size = max(last.maxmemory_bytes, last.counted_bytes)
-            sizes[last.replication_id] = max(size, sizes.get(last.replication_id, 0))
-    for watch, last in found:
-        is_replica = last is not None and last.ignores_maxmemory and last.replication_id
-        watch.primary_bytes = sizes.get(last.replication_id) if last and is_replica else None
+    found = {watch: last for watch in watches if (last := watch.last) is not None}
+    primaries = primaries_of(found)
+    for watch in found:
+        sizes = [
+            max(last.maxmemory_bytes, last.counted_bytes)
+            for primary in primaries.get(watch, ())
+            if (last := found[primary]).maxmemory_bytes
+        ]
+        watch.primary_bytes = max(sizes, default=None)
+
+
+def primaries_of(readings: Mapping[T, ServerReading]) -> dict[T, list[T]]:
+    """Of each replica that has one, the primary; or several, as any server may say that it is."""
+    ids: dict[str, list[T]] = {}
+    for name, one in readings.items():
+        if one.role == "master" and one.replication_id:
+            ids.setdefault(one.replication_id, []).append(name)
+    return {
+        name: ids[one.replication_id]
+        for name, one in readings.items()
+        if one.ignores_maxmemory and one.replication_id in ids
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.base.plain_text import plain
-from sidecar.servers.figures import Figures, figure_of, number_of
+from sidecar.servers.figures import Figures, figure_of, keys_of, number_of
 from sidecar.servers.memory_figures import memory_of
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.servers.work_queue import work_of
@@ -84,6 +84,7 @@ class ServerReading:
         process_id: where it runs; 0 if it does not say.
         allocator: of its memory, as it says.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
+        scripts_bytes: that Lua's machines take beside ``used_memory``.
         freeing_objects: that are gone, and whose memory is still being given back.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
@@ -119,6 +120,7 @@ class ServerReading:
     allocator: str = ""
     clients_bytes: int = 0
     not_counted_bytes: int = 0
+    scripts_bytes: int = 0
     freeing_objects: int = 0
     copied_bytes: int = 0
     unyielding_bytes: int = 0
@@ -150,7 +152,7 @@ class ServerReading:
         _check_tables(info, config)
         odd: set[str] = set()
         said, set_to = Figures(info, odd), Figures(config, odd)
-        keys, with_ttl, ttl_seconds = _keys(info, odd)
+        keys, with_ttl, ttl_seconds = keys_of(info, odd)
         policy = _word(info, "maxmemory_policy", "noeviction", _POLICY)
         kept = keys - with_ttl if policy.startswith("volatile-") else 0
         set_to.get(TENACITY)
@@ -266,19 +268,6 @@ def _maxmemory(info: Mapping[str, Any]) -> int:
     if _WRAPPED.fullmatch(str(info.get("maxmemory"))):
         return MOST_BYTES
     return number_of(info, "maxmemory")
-
-
-def _keys(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:
-    """Of all databases: keys, those with a TTL, and the mean TTL that is left of these."""
-    keys = with_ttl = ttl_sum = 0
-    for name, value in info.items():
-        if name.startswith("db") and isinstance(value, Mapping):
-            database = Figures(value, odd)
-            here = database.get("keys")
-            expire = min(here, database.get("expires"))
-            keys, with_ttl = keys + here, with_ttl + expire
-            ttl_sum += expire * database.get("avg_ttl")
-    return keys, with_ttl, ttl_sum / with_ttl / 1000 if with_ttl else 0.0
 
 
 def _replication(info: Mapping[str, Any]) -> dict[str, Any]:

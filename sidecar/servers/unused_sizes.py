@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
+from sidecar.servers.primaries import primaries_of
 from sidecar.servers.promotions import held_bytes
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.room_made import CLEARLY_LESS
@@ -37,10 +38,11 @@ def sizes_with_unused_shared(
     squeezed: Collection[str],
 ) -> dict[str, int] | None:
     """Sizes with what is their own of servers that do not evict any more, where more is planned for
-    them, and with what replicas, or who was one, use, where that is clearly less. The others share
-    it; who keeps its size, or needs room, gives and gets nothing. ``None``: there is nothing to
-    share. ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives
-    nothing either."""
+    them, and with what replicas, or who was one, use, where that is clearly less; a replica of one
+    of this node keeps what it would take over, up to half of an equal share. The others share it;
+    who keeps its size, or needs room, gives and gets nothing. ``None``: there is nothing to share.
+    ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives nothing
+    either."""
     replicas, room = {*store.now.replicas}, store.now.room
     needed = room.needed_bytes if room and not room.is_returned else {}
     if not store.now.own_bytes and not replicas and not store.now.promoted_bytes:
@@ -54,9 +56,14 @@ def sizes_with_unused_shared(
         and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
     }
     minima_bytes = {server.name: server.minimum_bytes for server in servers}
-    holds = {name: least_bytes[name] for name in replicas & may_give}
-    # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
     share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
+    holds = {name: least_bytes[name] for name in replicas & may_give}
+    # Its primary may fail in a moment, which a client emptied, and with it the replica.
+    for name, primaries in primaries_of(readings).items():
+        taken_over = max(targets_bytes.get(primary, 0) for primary in primaries)
+        if name in holds:
+            holds[name] = max(holds[name], min(share_bytes // 2, taken_over))
+    # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
     for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
     sizes |= {

@@ -308,6 +308,31 @@ def test_who_needs_room_gets_nothing_of_what_replicas_do_not_use() -> None:
     assert sizes == {"needing": 64 * MB, "replica": 6 * MB, "cache": 26 * MB}
 
 
+@pytest.mark.parametrize(
+    ("replication_id", "primary_mib", "kept_mib"),
+    [("a" * 40, 48, 16), ("a" * 40, 12, 12), ("b" * 40, 48, 3)],
+)
+def test_an_emptied_replica_of_this_node_keeps_room_to_take_over(
+    replication_id: str, primary_mib: int, kept_mib: int
+) -> None:
+    """A client's buffers emptied a primary, and with it its replica, which was planned at 3 MiB;
+    promoted within a minute it evicted nine keys of ten."""
+    targets = {"primary": primary_mib * MB, "replica": 32 * MB, "cache": (64 - primary_mib) * MB}
+    store = StateStore(None)
+    with store.update() as state:
+        state.targets_bytes = targets
+        state.replicas = ("replica",)
+    primary = replace(STATS, role="master", replication_id="a" * 40)
+    replica = replace(STATS, role="slave", replication_id=replication_id)
+    readings = {"primary": primary, "replica": replica, "cache": STATS}
+    servers = [ServerConfig(name, "", minimum_bytes=2 * MB) for name in targets]
+    least = {"primary": 2 * MB, "replica": 3 * MB, "cache": 2 * MB}
+    sizes = sizes_with_unused_shared(store, servers, readings, targets, {}, least, ())
+    assert sizes is not None
+    assert sizes["replica"] == kept_mib * MB
+    assert sum(sizes.values()) <= 96 * MB
+
+
 @pytest.mark.parametrize("hangs", [False, True])
 def test_beside_one_that_hangs_what_replicas_do_not_use_is_not_shared(hangs: bool) -> None:
     """A client let go of what it held, and the server ended before it had given that back: what the
