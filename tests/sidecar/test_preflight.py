@@ -40,7 +40,7 @@ from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.test_roles_change import follow
 from workloads.experiment.attacks.stage.hostile_server import HostileServer, bulk
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
+from workloads.local_server import BUILD, LocalServer, free_port
 
 MIB = 1 << 20
 Check = Callable[..., list[dict[str, str]]]
@@ -533,8 +533,8 @@ def test_a_running_sidecar_that_listens_elsewhere_is_told() -> None:
 
 
 def test_localhost_is_free_where_both_its_families_are() -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("::1", port), family=socket.AF_INET6):
         (found,) = check_listen(("localhost", port), None)
     assert (found.level, f"[::1]:{port} cannot be bound" in found.what) == ("problem", True)
     (found,) = check_listen(("localhost", port), None)
