@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
+from sidecar.servers.budget_fit import half_share_bytes
 from sidecar.servers.primaries import primaries_of
 from sidecar.servers.promotions import held_bytes
 from sidecar.servers.server_reading import ServerReading
@@ -26,6 +27,22 @@ def _still_own(
         with store.update() as state:
             state.own_bytes = own
     return own
+
+
+def _taking_over(
+    holds_bytes: Mapping[str, int],
+    readings: Mapping[str, ServerReading],
+    targets_bytes: Mapping[str, int],
+) -> dict[str, int]:
+    """What replicas of this node's primaries hold, or up to half of an equal share of what is
+    planned for these: one may fail in a moment, also after a client has emptied it and its
+    replica."""
+    half_bytes = half_share_bytes(len(targets_bytes), sum(targets_bytes.values()))
+    return {
+        name: max(holds_bytes[name], min(half_bytes, max(targets_bytes.get(p, 0) for p in found)))
+        for name, found in primaries_of(readings).items()
+        if name in holds_bytes
+    }
 
 
 def sizes_with_unused_shared(
@@ -55,14 +72,10 @@ def sizes_with_unused_shared(
         if not readings[name].evicts
         and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
     }
-    minima_bytes = {server.name: server.minimum_bytes for server in servers}
+    minima = {server.name: server.minimum_bytes for server in servers}
     share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
     holds = {name: least_bytes[name] for name in replicas & may_give}
-    # Its primary may fail in a moment, which a client emptied, and with it the replica.
-    for name, primaries in primaries_of(readings).items():
-        taken_over = max(targets_bytes.get(primary, 0) for primary in primaries)
-        if name in holds:
-            holds[name] = max(holds[name], min(share_bytes // 2, taken_over))
+    holds |= _taking_over(holds, readings, targets_bytes)
     # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
     for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
@@ -70,7 +83,7 @@ def sizes_with_unused_shared(
         name: size
         for name, held in holds.items()
         # Below its minimum it would be brought back to that, again and again.
-        if (size := max(held, minima_bytes[name])) < CLEARLY_LESS * targets_bytes[name]
+        if (size := max(held, minima[name])) < CLEARLY_LESS * targets_bytes[name]
     }
     apart = sizes.keys() | beside_bytes.keys() | needed.keys()
     others = {name: size for name, size in targets_bytes.items() if name not in apart}

@@ -53,9 +53,14 @@ class Consumer:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """``kill -9``. What it had written of a message is lost with it."""
         self.process.kill()
         self.process.wait()
+        self.batches()
+        if self._rest:
+            self._read_bytes -= len(self._rest)
+            os.truncate(self.path, self._read_bytes)
+            self._rest = b""
 
     def batches(self) -> list[Batch]:
         """What has come so far."""
