@@ -87,7 +87,7 @@ def problems_of(
     if budget["rss_budget_bytes"] and budget["rss_bytes"] > budget["rss_budget_bytes"]:
         found.append(
             f"resident memory of all servers is {format_size(budget['rss_bytes'])}, more than "
-            f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}"
+            f"memory.rss_budget, {format_size(budget['rss_budget_bytes'])}{_most_beside(servers)}"
             f"{_IN_VAIN if budget['rss_budget_is_vain'] else ''}"
         )
     found += _outweighing(servers)
@@ -122,6 +122,16 @@ def _given_for(name: str, size_bytes: int, state: SidecarState) -> str:
     )
     total = sum(gave[n] for n in givers)
     return f"; {listed(givers)} gave {format_size(total)} for it" if givers else ""
+
+
+def _most_beside(servers: Sequence[Mapping[str, Any]]) -> str:
+    """Whose pages hold most that is not in use."""
+    up = [one for one in servers if one["up"]]
+    most = max(up, key=lambda one: one["rss_bytes"] - one["used_bytes"], default=None)
+    if most is None:
+        return ""
+    has, uses = format_size(most["rss_bytes"]), format_size(most["used_bytes"])
+    return f"; {most['name']} has {has} of it, and uses {uses}"
 
 
 def _used_too_much(servers: Sequence[Mapping[str, Any]], budget: Mapping[str, Any]) -> str:

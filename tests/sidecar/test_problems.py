@@ -126,8 +126,12 @@ def test_what_a_server_counts_with_that_cannot_be_read(counted: dict[str, int], 
 def test_resident_memory_above_its_budget_says_whether_less_maxmemory_helps(is_vain: bool) -> None:
     budget = {"bytes": 24 * MB, "maxmemory_bytes": 24 * MB, "rss_budget_bytes": 20 * MB}
     budget |= {"rss_bytes": 30 * MB, "rss_budget_is_vain": is_vain, "used_bytes": 0}
-    (said,) = problems_of([], budget, SidecarState(), "apply", None, {}, lambda _: 0.0)
-    assert "more than memory.rss_budget, 20 MiB" in said
+    servers = [
+        {**_server("a", 12, 12), "used_bytes": 12 * MB, "rss_bytes": 16 * MB},
+        {**_server("b", 12, 12), "used_bytes": 4 * MB, "rss_bytes": 14 * MB},
+    ]
+    (said,) = problems_of(servers, budget, SidecarState(), "apply", None, {}, lambda _: 0.0)
+    assert "more than memory.rss_budget, 20 MiB; b has 14 MiB of it, and uses 4 MiB" in said
     assert ("given back" in said) == is_vain
 
 
