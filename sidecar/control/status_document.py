@@ -24,8 +24,7 @@ from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_keeper import not_put_back
-from sidecar.servers.reserved_memory import takers
+from sidecar.servers.reserved_memory import not_put_back, takers
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 

@@ -11,13 +11,24 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import is_about, whole_needs, with_minima_that_fit, within_maxima
+from sidecar.servers.budget_fit import (
+    half_share_bytes,
+    is_about,
+    whole_needs,
+    with_minima_that_fit,
+    within_maxima,
+)
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.promotions import LastingKeys, follow_roles
-from sidecar.servers.reserved_memory import counted_bytes, hanging, shrunk_bytes, takers
-from sidecar.servers.sizes_in_words import limit_words
+from sidecar.servers.reserved_memory import (
+    counted_bytes,
+    hanging,
+    not_put_back,
+    shrunk_bytes,
+    takers,
+)
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.squeezed import Squeezed
-from sidecar.servers.transitions import ServerState
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
@@ -33,23 +44,6 @@ UNUSED = "what replicas do not use"
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
-
-
-def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
-    """Of each server with a size that somebody set by hand, and that cannot be put back now, a
-    sentence."""
-    return {
-        state.name: f"{state.name} has {limit_words(state)}, which somebody set by hand and which "
-        f"cannot be put back while it {'refuses' if state.refuses else 'does not answer'}; the "
-        "others keep their sizes"
-        for state in states
-        if state.contested and not state.moves
-    }
-
-
-def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
-    """The planned sizes of servers that have another, which somebody set by hand."""
-    return {state.name: state.target_bytes for state in states if state.contested}
 
 
 class BudgetKeeper:
@@ -211,9 +205,10 @@ class BudgetKeeper:
         cut = with_minima_that_fit(servers, budget_bytes)
         try:
             fit = partial(initial_sizes, cut, sizes_bytes | grown, beside_bytes, budget_bytes)
-            fitted, readings = fit(least), self._actuator.readings
+            read, budget = self._actuator.readings, self._actuator.budget
+            fitted = fit(least, None if grow else self._kept_first(read))
             if held_bytes is None and any(fitted[name] < size for name, size in least.items()):
-                fitted = fit(whole_needs(servers, readings, least, self._actuator.budget))
+                fitted = fit(whole_needs(servers, read, least, budget))
             return fitted
         except DocumentError as error:
             if self._too_little != str(error):
@@ -221,6 +216,12 @@ class BudgetKeeper:
                 self._metrics.budgets_exceeded.inc()
                 log.warning("the budget is exceeded: %s", error)
             return None
+
+    def _kept_first(self, readings: Mapping[str, ServerReading]) -> dict[str, int]:
+        """What servers keep while others have memory that they do not use: what they use, and half
+        of an equal share, which one that was just restarted is about to."""
+        half_bytes = half_share_bytes(len(self._actuator.latest), self._actuator.budget.bytes)
+        return {name: max(one.counted_bytes, half_bytes) for name, one in readings.items()}
 
     def _wanted_again(
         self,
@@ -231,8 +232,7 @@ class BudgetKeeper:
     ) -> dict[str, int] | None:
         """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
         be given back, perhaps because somebody has planned other sizes since."""
-        room = self._store.now.room
-        if room is None:
+        if (room := self._store.now.room) is None:
             return self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
             is_planned = room.made_bytes != targets_bytes

@@ -196,3 +196,20 @@ def _why(state: ServerState) -> str:
     if not state.evicts:
         return "does not evict"
     return "was given that by hand" if state.held else "refuses another size"
+
+
+def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
+    """Of each server with a size that somebody set by hand, and that cannot be put back now, a
+    sentence."""
+    return {
+        state.name: f"{state.name} has {limit_words(state)}, which somebody set by hand and which "
+        f"cannot be put back while it {'refuses' if state.refuses else 'does not answer'}; the "
+        "others keep their sizes"
+        for state in states
+        if state.contested and not state.moves
+    }
+
+
+def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
+    """The planned sizes of servers that have another, which somebody set by hand."""
+    return {state.name: state.target_bytes for state in states if state.contested}

@@ -19,6 +19,7 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.daemon import Sidecar
 from sidecar.half_lives.planning_basis import PlanningBasis
 from solver_lambda.documents.units import format_size
+from tests.sidecar.actuated_node import fill
 from tests.sidecar.fixtures import Servers, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -409,6 +410,28 @@ def test_a_size_set_by_hand_holds_until_resume(applying: Path, servers: Servers)
         kept = sidecar.status()["servers"][0]["keep_reason"]
         assert not (kept or "").startswith("held:")
         wait_for(lambda: sizes(servers)["s0"] < 12 * MB, sidecar)
+
+
+def test_what_a_size_by_hand_takes_is_memory_that_nobody_uses_first(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """Each other server gave in proportion to its size: a full one evicted, beside one that used a
+    fifth."""
+    servers = {name: start_server("16mb") for name in ("full", "hardly", "hand")}
+    fill(servers["full"], 13)
+    keys = servers["full"].client.dbsize()
+    with sidecar_in_thread(write_node(servers, budget="48mb")) as sidecar:
+        wait_for(lambda: sidecar._actuator.settled, sidecar)
+        servers["hand"].client.config_set("maxmemory", "22mb")
+        wait_for(lambda: sizes(servers)["hardly"] < 13 * MB, sidecar)
+        assert sizes(servers)["hand"] == 22 * MB
+        assert servers["full"].client.dbsize() == keys
+        assert sum(sizes(servers).values()) <= 48 * MB
+        # Where even that is not enough all give, as far as half of an equal share.
+        servers["hand"].client.config_set("maxmemory", "31mb")
+        wait_for(lambda: sizes(servers)["hand"] == 31 * MB, sidecar)
+        wait_for(lambda: sum(sizes(servers).values()) <= 48 * MB, sidecar)
+        assert min(sizes(servers).values()) >= 8 * MB
 
 
 @pytest.mark.parametrize(
