@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sidecar.config.node import ServerConfig
 from sidecar.settings.team_settings import TeamSettings
+from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.server_settings import BOUNDS
+
+Server = TypeVar("Server", ServerConfig, ServerObservation)
 
 # So many times what is known of a backend's latency its team may state.
 BELIEVED_RATIO = 10
@@ -45,10 +48,13 @@ def is_immodest(
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:
     """The operator's values with the team's in their place; of two minima the greater."""
-    if settings is None:
-        return server
-    values: dict[str, Any] = {k: v for k, v in settings.values.items() if k not in BOUNDS}
-    if settings.minimum_bytes is not None:
-        values["minimum_bytes"] = max(settings.minimum_bytes, server.minimum_bytes)
-    bounds = {k: v for k, v in settings.values.items() if k in BOUNDS}
-    return replace(server, bounds={**server.bounds, **bounds}, **values)
+    return with_wish(server, settings.values) if settings else server
+
+
+def with_wish(server: Server, values: Mapping[str, Any]) -> Server:
+    """As ``effective``, also of a server that was observed; ``values``: of a team's settings."""
+    changes = {key: value for key, value in values.items() if key not in BOUNDS}
+    if "minimum_bytes" in changes:
+        changes["minimum_bytes"] = max(int(changes["minimum_bytes"]), server.minimum_bytes)
+    bounds = {key: value for key, value in values.items() if key in BOUNDS}
+    return replace(server, bounds={**server.bounds, **bounds}, **changes)

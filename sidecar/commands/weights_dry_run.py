@@ -18,7 +18,6 @@ from solver_lambda.documents.keys import observation_key, report_key
 from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, time_words
 
@@ -60,22 +59,20 @@ def wished(
     node's file is at hand. Raises DocumentError: it has no such server."""
     from sidecar.observed_minima import beside_wishes
     from sidecar.servers.budget_fit import half_share_bytes
-    from sidecar.team_wishes import believed_latency, is_immodest
+    from sidecar.team_wishes import believed_latency, is_immodest, with_wish
 
     servers = {server.name: server for server in observation.servers}
     if name not in servers:
         raise DocumentError(f"--dry-run: the last observation has no server {name!r}")
     server = servers[name]
-    changes = {key: value for key, value in values.items() if key not in BOUNDS}
-    bounds = {key: value for key, value in values.items() if key in BOUNDS}
     config = config or ServerConfig(name, "", minimum_bytes=server.minimum_bytes)
     measured = server.measured_backend_latency_seconds
-    if "backend_latency_seconds" in changes:
-        latency = believed_latency(changes["backend_latency_seconds"], config, measured)
-        changes |= {"backend_latency_seconds": latency, "backend_latency_source": "team"}
-    if "minimum_bytes" in changes:
-        changes["minimum_bytes"] = max(changes["minimum_bytes"], server.minimum_bytes)
-    servers[name] = replace(server, bounds={**server.bounds, **bounds}, **changes)
+    servers[name] = with_wish(server, values)
+    if (stated := values.get("backend_latency_seconds")) is not None:
+        latency = believed_latency(stated, config, measured)
+        servers[name] = replace(
+            servers[name], backend_latency_seconds=latency, backend_latency_source="team"
+        )
     immodest = {name} if is_immodest(values, config, measured) else {}
     half_bytes = half_share_bytes(len(servers), observation.budget_bytes)
     return replace(
