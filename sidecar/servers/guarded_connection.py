@@ -48,16 +48,19 @@ def guard(
     connection.driver_info = connection.lib_name = connection.lib_version = None
     is_tls = isinstance(connection, redis.SSLConnection)
     is_tcp = isinstance(connection, redis.Connection)
-    if is_tls:
-        return
     connect = connection._connect
     listeners = _Listeners(believed, known)
-    if is_tcp:
-        connection._connect = lambda: _checked(
-            _in_time(connect, connection.host, connection.port, listeners),
-            lambda connected: _refuse_stranger(
-                connected, connection.host, connection.socket_connect_timeout, listeners
-            ),
+    if is_tls or is_tcp:
+        name, port = connection.host, connection.port
+
+        def check(connected: socket.socket) -> None:
+            if is_tls:
+                _learn_proven(name, port, listeners)
+            else:
+                _refuse_stranger(connected, name, connection.socket_connect_timeout, listeners)
+
+        connection._connect = lambda: _refused_where_strangers_listen(
+            lambda: _checked(connect(), check), name, port, listeners
         )
     else:
         connection._connect = lambda: _checked(
@@ -72,6 +75,11 @@ class _Listeners:
     def __init__(self, believed: Collection[int] | None, known: KnownListeners | None) -> None:
         self._believed, self._known = believed, known or FoundListeners()
 
+    @property
+    def are_known(self) -> bool:
+        """Not where a port is forwarded: nobody listens there for the server."""
+        return bool(self._believed or self._known.users)
+
     def check(self, users: Collection[int], place: str) -> None:
         """Raises OSError where others do."""
         believed, words = self._believed, ""
@@ -80,7 +88,9 @@ class _Listeners:
             if found is None:
                 return
             if found and not users:  # but in the moment before, as whoever answered by a cookie
-                raise OSError(f"nobody who can be seen listens at {place}, and nothing was sent")
+                raise ConnectionRefusedError(
+                    f"nobody who can be seen listens at {place}, and nothing was sent"
+                )
             believed = {0, os.geteuid(), *found}
             words = (
                 ", as he has not listened there before: if he is the server's, say so as root by "
@@ -98,6 +108,12 @@ class _Listeners:
         learnt; where none are seen, that is so of a port that the kernel forwards."""
         is_first = self._believed is None and self._known.users is None
         if is_first and nobody_in_particular() not in users:
+            self._known.learn(users)
+
+    def learn_proven(self, users: Collection[int]) -> None:
+        """Those who have a connection that proves it."""
+        known = self._known.users
+        if self._believed is None and {*users} != {*(known or ())}:
             self._known.learn(users)
 
     def refuse_bystanders(
@@ -118,18 +134,31 @@ class _Listeners:
             )
 
 
-def _in_time(
+def _refused_where_strangers_listen(
     connect: Callable[[], socket.socket], name: str, port: int, listeners: _Listeners
 ) -> socket.socket:
-    """Raises OSError: who listens may be a stranger, who takes no connection so that the server's
-    process does not seem gone."""
+    """Raises OSError: who listens may be a stranger, who takes no connection, or says nothing, or
+    is gone at once, so that the server's process does not seem gone."""
     try:
         return connect()
-    except TimeoutError:
-        hosts = addresses_of(name, port)
-        if all(host.is_loopback for host in hosts):
-            listeners.check(listening_users(hosts, port), f"{name}:{port}")
+    except ConnectionRefusedError:
         raise
+    except OSError:
+        if listeners.are_known and (users := _on_loopback(name, port)) is not None:
+            listeners.check(users, f"{name}:{port}")
+        raise
+
+
+def _on_loopback(name: str, port: int) -> set[int] | None:
+    """Who listens for a server that only this machine reaches; ``None`` for others."""
+    hosts = addresses_of(name, port)
+    return listening_users(hosts, port) if all(host.is_loopback for host in hosts) else None
+
+
+def _learn_proven(name: str, port: int, listeners: _Listeners) -> None:
+    """By TLS it has proven who it is, whoever listened there before."""
+    if users := _on_loopback(name, port):
+        listeners.learn_proven(users)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
@@ -57,6 +58,7 @@ def test_a_stranger_with_the_connection_is_sent_nothing(
 _ASKS = """
 import sys
 import tracemalloc
+from collections.abc import Callable
 from contextlib import ExitStack
 import redis
 from sidecar.config.node import ServerConfig
@@ -306,14 +308,18 @@ def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
         assert connected.recv(100) == b""
 
 
-def read_in_vain(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def never(_: redis.Connection) -> socket.socket:
     """Who listens takes no connection."""
+    raise TimeoutError
 
-    def never(_: redis.Connection) -> socket.socket:
-        raise TimeoutError
 
-    with monkeypatch.context() as full:
-        full.setattr(redis.Connection, "_connect", never)
+def read_in_vain(
+    port: int,
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[[redis.Connection], socket.socket] = never,
+) -> None:
+    with monkeypatch.context() as instead:
+        instead.setattr(redis.Connection, "_connect", connect)
         url, known = f"redis://127.0.0.1:{port}", FoundListeners([0])
         RedisServer(ServerConfig("a", url, listeners=known)).read()
 
@@ -339,6 +345,14 @@ def test_who_takes_the_port_of_a_server_that_is_down_is_asked_for_nothing(
             server.read()
         with pytest.raises(NobodyListensError):
             read_in_vain(port, monkeypatch)  # nor if he takes no connection
+
+        def let_go(_: redis.Connection) -> socket.socket:
+            connected = socket.create_connection(("127.0.0.1", port))
+            listening.close()
+            return connected
+
+        with pytest.raises(NobodyListensError, match="nobody who can be seen listens"):
+            read_in_vain(port, monkeypatch, let_go)
     start_server("4mb", port=port)
     assert server.read().run_id != run_id
     with pytest.raises(ServerSilentError):

@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.node import ServerConfig, load_config
+from sidecar.servers import redis_server
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError
+from sidecar.servers.server_errors import (
+    NobodyListensError,
+    ServerDownError,
+    ServerSilentError,
+)
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.sidecar_process import sidecar_process
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import wait_until
@@ -59,6 +65,31 @@ def test_a_server_is_controlled_through_tls(
             lambda: str(sidecar.lines),
         )
         assert sidecar.end() == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize("user", ["a stranger", "its own"])
+def test_a_silent_stranger_at_the_port_of_a_server_that_is_gone_is_told_from_one_that_hangs(
+    user: str,
+    server: LocalServer,
+    write_node: WriteNode,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TLS proves who answers: of who does not, nothing was asked, and the room that others had made
+    was kept for as long as he stayed."""
+    with tls_proxy(server.socket, authority.certificate("server")) as url:
+        keys = f'ssl_ca_certs = "{authority.path.name}"'
+        asked = RedisServer(_server(write_node({"s0": url}, server_keys=keys)))
+        assert asked.read().run_id
+        asked.close()
+    monkeypatch.setattr(redis_server, "TIMEOUT_SECONDS", 0.2)
+    port = int(url.rpartition(":")[2])
+    make = strangers_listener if user == "a stranger" else lambda p: socket.create_server(("", p))
+    with make(port), pytest.raises(ServerDownError) as down:
+        asked.read()
+    expected = NobodyListensError if user == "a stranger" else ServerSilentError
+    assert isinstance(down.value, expected)
 
 
 REFUSED = {
