@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 
 from sidecar.base.metrics import Metrics
@@ -36,6 +37,7 @@ class HeldMemory:
         self._memory = memory
         self._metrics = metrics
         self._rss_until = 0.0
+        self._pages_bytes = math.inf
         # It was waited for in vain, and has not come back since. Memory is handed over in many
         # shrinks: it is not waited for again after each of them.
         self._rss_stays = False
@@ -54,12 +56,13 @@ class HeldMemory:
 
         ``shrinks``: a shrink is still to come.
         """
+        resident = (reading.rss_bytes - RSS_ALLOWANCE_BYTES) / RSS_ALLOWANCE_RATIO
+        # Pages of keys come with keys. No shrink frees others, as scripts leave them behind, which
+        # any client may run, again and again.
+        resident = self._pages_bytes = min(resident, max(self._pages_bytes, reading.counted_bytes))
         gated = bool(self._memory.rss_wait_seconds) and (shrinks or self._rss_until > 0)
         if not gated:
             return reading.counted_bytes
-        # No shrink frees what scripts leave behind, and any client may run them.
-        beside = RSS_ALLOWANCE_BYTES + reading.scripts_bytes
-        resident = (reading.rss_bytes - beside) / RSS_ALLOWANCE_RATIO
         if resident <= reading.maxmemory_bytes:
             self._rss_stays = False
             if not shrinks:

@@ -60,7 +60,6 @@ def memory_of(
         "baseline_bytes": baseline,
         "unevictable_bytes": max(unevictable, _needed_by_clients(info, config, odd)),
         "not_counted_bytes": not_counted,
-        "scripts_bytes": 0 if _counts_lua(info) else said.get("used_memory_vm_total"),
     }
 
 

@@ -84,7 +84,6 @@ class ServerReading:
         process_id: where it runs; 0 if it does not say.
         allocator: of its memory, as it says.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
-        scripts_bytes: that Lua's machines take beside ``used_memory``.
         freeing_objects: that are gone, and whose memory is still being given back.
         copied_bytes: that the pages took at most which were copied on write during the last forks,
             to save or to synchronise a replica, and during one that is under way.
@@ -120,7 +119,6 @@ class ServerReading:
     allocator: str = ""
     clients_bytes: int = 0
     not_counted_bytes: int = 0
-    scripts_bytes: int = 0
     freeing_objects: int = 0
     copied_bytes: int = 0
     unyielding_bytes: int = 0
