@@ -36,8 +36,7 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# So often sizes change for what clients hold; after that once in so long: what they hold may change
-# as often as they like, and each change is a line in log and history.
+# So often sizes change for what clients hold, then once in so long: each is a line of the history.
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
@@ -108,12 +107,13 @@ class BudgetKeeper:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
             purpose = f"less room beside {names}" if names else UNUSED
-            self._set(targets, sizes, purpose, made, at_once=not needed)
+            self._set(targets, sizes, purpose, made, at_once=bool(room) and not needed)
         else:
             # Who grew for a need has filled what it got: it gives as the others fill.
             left = made if needed or sizes != wanted else room and room.returned(sizes)
-            purpose, at_once = "room that was made is given back", not (room and room.needed_bytes)
-            self._set(targets, sizes, purpose, left, at_once=at_once and not needed)
+            purpose = "room that was made is given back" if room else UNUSED
+            at_once = bool(room and not room.needed_bytes and not needed)
+            self._set(targets, sizes, purpose, left, at_once=at_once)
 
     def _plan_what_lasts(self) -> None:
         """Replicas got room for keys that were new: what has lasted since is planned for them."""

@@ -20,6 +20,7 @@ from sidecar.config.listeners import FoundListeners, KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
     addresses_of,
+    are_of_this_machine,
     is_of_this_machine,
     listening_users,
     nobody_in_particular,
@@ -144,20 +145,20 @@ def _refused_where_strangers_listen(
     except ConnectionRefusedError:
         raise
     except OSError:
-        if listeners.are_known and (users := _on_loopback(name, port)) is not None:
+        if listeners.are_known and (users := _listening_here(name, port)) is not None:
             listeners.check(users, f"{name}:{port}")
         raise
 
 
-def _on_loopback(name: str, port: int) -> set[int] | None:
-    """Who listens for a server that only this machine reaches; ``None`` for others."""
+def _listening_here(name: str, port: int) -> set[int] | None:
+    """Who listens for a server of this machine; ``None`` for others."""
     hosts = addresses_of(name, port)
-    return listening_users(hosts, port) if all(host.is_loopback for host in hosts) else None
+    return listening_users(hosts, port) if are_of_this_machine(hosts) else None
 
 
 def _learn_proven(name: str, port: int, listeners: _Listeners) -> None:
     """By TLS it has proven who it is, whoever listened there before."""
-    if users := _on_loopback(name, port):
+    if users := _listening_here(name, port):
         listeners.learn_proven(users)
 
 

@@ -136,8 +136,18 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
 
 def is_of_this_machine(connected: socket.socket) -> bool:
     """Whether the other end has an address of ours: then one can be bound to it."""
-    host, _, *more = connected.getpeername()
-    with socket.socket(connected.family, socket.SOCK_DGRAM) as probe:
+    return _can_be_bound(connected.family, connected.getpeername())
+
+
+def are_of_this_machine(hosts: Collection[Host]) -> bool:
+    """The same of addresses: nobody elsewhere listens there."""
+    families = {4: socket.AF_INET, 6: socket.AF_INET6}
+    return all(_can_be_bound(families[one.version], (str(one), 0)) for one in hosts)
+
+
+def _can_be_bound(family: int, address: tuple[Any, ...]) -> bool:
+    host, _, *more = address
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((host, 0, *more))
         except OSError as error:

@@ -29,6 +29,7 @@ from sidecar.servers.server_errors import (
 from solver_lambda.http import listening_sockets as listening_sockets_module
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
+    are_of_this_machine,
     is_of_this_machine,
     listening_sockets,
 )
@@ -243,6 +244,9 @@ def test_an_address_of_this_machine_is_one_whichever_we_connect_from() -> None:
         assert is_of_this_machine(connected)
     # Of the addresses for examples, which no machine has.
     assert not is_of_this_machine(Connected("192.0.2.1"))  # type: ignore[arg-type]
+    own, elsewhere = ip_address("127.0.0.2"), ip_address("192.0.2.1")
+    assert are_of_this_machine([own, ip_address("::1")])
+    assert not are_of_this_machine([own, elsewhere])
 
 
 def test_a_long_table_of_sockets_is_not_kept() -> None:
