@@ -80,11 +80,15 @@ class MemoryBudget:
         self._headroom = headroom_of(readings)
         size_bytes, source = self.ceiling_bytes, self._ceiling_source
         if self._resident is not None and self.rss_budget_bytes is not None:
-            within = self._resident.look(readings, self.rss_budget_bytes, now, acts=acts)
-            if within is not None:
-                # Whatever resident memory is said to be: it is no reason to empty all caches.
-                least = max(self._minima_bytes(), min(size_bytes, self.rss_budget_bytes) // 2)
-                within = max(within, min(least, size_bytes))
+            # Whatever resident memory is said to be: it is no reason to empty all caches.
+            least = max(self._minima_bytes(), min(size_bytes, self.rss_budget_bytes) // 2)
+            within = self._resident.look(
+                readings,
+                self.rss_budget_bytes,
+                now,
+                least_bytes=min(least, size_bytes),
+                acts=acts,
+            )
             if within is not None and within < size_bytes:
                 size_bytes, source = within, "rss"
         return self._use(max(self._least_bytes, size_bytes), source)

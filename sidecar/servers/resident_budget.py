@@ -17,7 +17,8 @@ measured, again and again.
 
 The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
 that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
-and does not go up and down with one that moves.
+and does not go up and down with one that moves. What clients' buffers took, and let go, comes back
+after ``SETTLE_SECONDS``.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ class ResidentBudget:
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
+        # What clients' buffers took at most since it was above.
+        self._most_clients = 0
         # While above the limit: the most of resident memory, and at the start, what was in force
         # and what was allowed.
         self._exceeded: tuple[float, float, float] | None = None
@@ -114,9 +117,11 @@ class ResidentBudget:
         allowed_bytes: int,
         now_seconds: float,
         *,
+        least_bytes: int = 0,
         acts: bool = True,
     ) -> int | None:
-        """What ``maxmemory`` may sum to from now on; ``None`` if no server ever answered.
+        """What ``maxmemory`` may sum to from now on, at least ``least_bytes``; ``None`` if no
+        server ever answered.
 
         Unless it ``acts``, nobody sets sizes by that: it is what would fit, and nothing is taken.
         """
@@ -124,6 +129,7 @@ class ResidentBudget:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
         used = sum(reading.counted_bytes for reading in readings)
+        clients = sum(reading.clients_bytes + reading.not_counted_bytes for reading in readings)
         forks = headroom_of(readings).forks
         aim = (1 - MARGIN_RATIO) * allowed_bytes - forks
         is_above = resident > allowed_bytes - forks
@@ -135,6 +141,8 @@ class ResidentBudget:
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
+        else:
+            self._most_clients = max(self._most_clients, clients)
         if not acts:
             budget = could_be
         elif is_above:
@@ -145,9 +153,9 @@ class ResidentBudget:
         elif self.bytes is None:
             budget = max(could_be, used)
         else:
-            budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
+            budget = self._raised(self.bytes, could_be, allowed_bytes, clients, now_seconds)
         self._most_used = max(self._most_used, used)
-        self.bytes = max(0, int(min(allowed_bytes, budget)))
+        self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
         return self.bytes
 
     def _most_idle(self, readings: Sequence[ServerReading]) -> float:
@@ -219,7 +227,12 @@ class ResidentBudget:
         )
 
     def _raised(
-        self, budget: float, could_be: float, allowed_bytes: int, now_seconds: float
+        self,
+        budget: float,
+        could_be: float,
+        allowed_bytes: int,
+        clients: int,
+        now_seconds: float,
     ) -> float:
         room = could_be - budget
         if room < LEAST_RISE_RATIO * allowed_bytes:
@@ -228,7 +241,9 @@ class ResidentBudget:
         if self._room_since is None:
             self._room_since, self._least_room = now_seconds, room
         self._least_room = min(self._least_room, room)
-        if now_seconds - self._room_since < HOLD_SECONDS:
+        waited = now_seconds - self._room_since
+        let_go = min(self._least_room, max(0, self._most_clients - clients))
+        if waited < (SETTLE_SECONDS if let_go else HOLD_SECONDS):
             return budget
-        self._room_since = None
-        return budget + self._least_room / 2
+        self._room_since, self._most_clients = None, clients
+        return budget + max(let_go, self._least_room / 2 if waited >= HOLD_SECONDS else 0.0)

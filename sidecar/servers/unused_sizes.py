@@ -34,15 +34,16 @@ def _taking_over(
     readings: Mapping[str, ServerReading],
     targets_bytes: Mapping[str, int],
 ) -> dict[str, int]:
-    """What replicas of this node's primaries hold, or up to half of an equal share of what is
-    planned for these: one may fail in a moment, also after a client has emptied it and its
-    replica."""
+    """What replicas hold, or up to half of an equal share of what is planned for their primary: it
+    may fail in a moment, also after a client has emptied it and its replica. Who does not answer
+    may be it."""
     half_bytes = half_share_bytes(len(targets_bytes), sum(targets_bytes.values()))
-    return {
-        name: max(holds_bytes[name], min(half_bytes, max(targets_bytes.get(p, 0) for p in found)))
-        for name, found in primaries_of(readings).items()
-        if name in holds_bytes
+    found, unread = primaries_of(readings), targets_bytes.keys() - readings.keys()
+    planned = {
+        name: max((targets_bytes.get(one, 0) for one in found.get(name, unread)), default=0)
+        for name in holds_bytes
     }
+    return {name: max(size, min(half_bytes, planned[name])) for name, size in holds_bytes.items()}
 
 
 def sizes_with_unused_shared(
@@ -75,7 +76,7 @@ def sizes_with_unused_shared(
     minima = {server.name: server.minimum_bytes for server in servers}
     share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
     holds = {name: least_bytes[name] for name in replicas & may_give}
-    holds |= _taking_over(holds, readings, targets_bytes)
+    holds = _taking_over(holds, readings, targets_bytes)
     # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
     for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))

@@ -257,6 +257,27 @@ def test_it_rises_slowly_and_by_half() -> None:
     assert sizes == sorted(sizes)
 
 
+def test_what_clients_took_and_let_go_comes_back_soon() -> None:
+    """After a stranger's buffers of 14 seconds the caches were at half for as long as anybody
+    looked: from nothing, by half of the room in five minutes."""
+    budget = ResidentBudget(Metrics())
+    least = 40 * MB
+
+    def look(used: float, limit: float, clients: int, second: int) -> float:
+        reading = replace(_reading(used, used + IDLE_BYTES, limit), clients_bytes=clients)
+        found = budget.look([reading], 160 * MB, second, least_bytes=least)
+        assert found is not None
+        return found
+
+    size = before = look(120 * MB, 120 * MB, 0, 0)
+    for second in range(1, 15):
+        size = look(min(120 * MB, size) + 400 * MB, min(120 * MB, size), 400 * MB, second)
+    assert size == least
+    for second in range(15, 15 + int(SETTLE_SECONDS)):
+        assert look(size, size, 0, second) == least
+    assert look(size, size, 0, 16 + int(SETTLE_SECONDS)) == pytest.approx(before, rel=0.01)
+
+
 def test_who_only_watches_is_told_what_would_fit() -> None:
     """Nothing is taken again and again, which nobody would set."""
     metrics = Metrics()
