@@ -51,6 +51,7 @@ class PlanInbox:
         self._confirm = confirm
         self._metrics = metrics
         self._taken_until = ""
+        self._deferred: str | None = None
         self._refused: deque[str] = deque(maxlen=REMEMBERED_REFUSALS)
 
     def has_taken(self, key: str) -> bool:
@@ -61,7 +62,7 @@ class PlanInbox:
 
     def problem(self) -> str | None:
         """What may keep good messages out now, for people."""
-        return self._check.problem()
+        return self._check.problem() or self._deferred
 
     def take(self, body: bytes, sender: str = "") -> Verdict:
         """Deal with one message, delivered by ``sender``; never raises for a bad one."""
@@ -73,13 +74,16 @@ class PlanInbox:
             for key in notification.plan_keys:
                 self._fetch(key)
         except NotificationRefusedError as error:
+            self._deferred = None
             self._metrics.notifications_refused.labels(error.code).inc()
             log.warning("notification refused: %s", error)
             return Verdict.REFUSED
         except (CertificateUnavailableError, StoreError) as error:
             self._metrics.notifications_deferred.inc()
-            log.warning("notification cannot be dealt with now: %s", error)
+            self._deferred = f"notification cannot be dealt with now: {error}"
+            log.warning("%s", self._deferred)
             return Verdict.LATER
+        self._deferred = None
         self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()
         return Verdict.TAKEN

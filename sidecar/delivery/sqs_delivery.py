@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.addresses import shown_url
 from sidecar.delivery.plan_inbox import PlanInbox, Verdict
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class SqsDelivery:
         self._next_look_seconds: float | None = None
         self._expecting = threading.Event()
         self._stop = threading.Event()
+        self._unread: str | None = None
         # A daemon, because a long poll cannot be interrupted: ``close`` does not wait for it, and
         # a message that it still receives goes back to the queue unread.
         self._thread = threading.Thread(target=self._run, name="sqs", daemon=True)
@@ -71,7 +73,7 @@ class SqsDelivery:
         self._expecting.set()
 
     def problem(self) -> str | None:
-        return self._inbox.problem()
+        return self._unread or self._inbox.problem()
 
     def close(self) -> None:
         """Take no more messages; returns at once."""
@@ -96,12 +98,14 @@ class SqsDelivery:
             try:
                 if not self._poll():
                     self._is_draining = False
+                self._unread = None
                 self._next_look_seconds = self._seconds_to_next_look()
                 if self._next_look_seconds == 0:
                     self._expecting.set()
             except self._errors as error:
                 self._metrics.sqs_errors.inc()
-                log.warning("queue cannot be read, next try in %.0f s: %s", pause_seconds, error)
+                self._unread = f"queue {shown_url(self._queue_url)} cannot be read: {error}"
+                log.warning("%s, next try in %.0f s", self._unread, pause_seconds)
             except Exception:
                 # A message that breaks us must not end delivery: it is delivered again, and ends
                 # in the dead-letter queue.

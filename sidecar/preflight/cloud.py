@@ -106,8 +106,8 @@ def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
             yield from check_function(node, cloud)
         yield _plans(node, cloud)
         if cloud.queue_url is not None:
-            yield (queue := _queue(cloud, cloud.queue_url))
-            if queue.level == "ok":
+            yield (queue := _queue(node, cloud, cloud.queue_url))
+            if queue.level != "problem":
                 yield _subscription(cloud, cloud.queue_url)
     except DocumentError as error:
         what = str(error).removeprefix("controller: ")
@@ -120,13 +120,21 @@ def _identity(cloud: CloudConfig) -> Finding:
 
     sts = client("sts", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
     try:
-        caller = sts.get_caller_identity()["Arn"]
+        caller = sts.get_caller_identity()
     except aws_errors() as error:
         if code_of(error) or "redentials" in type(error).__name__:
             return Finding("problem", "controller", f"AWS does not know us: {error}", _CREDENTIALS)
         # A node may have a way to S3 and SQS alone.
         return Finding("advice", "controller", f"who we are is not known: {error}", _NETWORK)
-    return Finding("ok", "controller", f"AWS knows us as {caller}")
+    what, owner = f"AWS knows us as {caller['Arn']}", cloud.topic_arn.split(":")[4]
+    if caller["Account"] == owner:
+        return Finding("ok", "controller", what)
+    return Finding(
+        "advice",
+        "controller",
+        f"{what}, and the topic is of account {owner}",
+        "let it be if that account lets us in; else mend controller.topic_arn, or the credentials",
+    )
 
 
 def _bucket(name: str, cloud: CloudConfig) -> BucketStore:
@@ -167,7 +175,7 @@ def _plans(node: str, cloud: CloudConfig) -> Finding:
     return Finding("ok", key, f"{bucket} answers")
 
 
-def _queue(cloud: CloudConfig, url: str) -> Finding:
+def _queue(node: str, cloud: CloudConfig, url: str) -> Finding:
     from sidecar.storage.aws import aws_errors, client
 
     key = "controller.queue_url"
@@ -177,6 +185,9 @@ def _queue(cloud: CloudConfig, url: str) -> Finding:
     except aws_errors() as error:
         if code_of(error) not in _NO_RECEIPT:
             return Finding("problem", key, f"{shown_url(url)}: {error}", _remedy(key, error))
+    if not url.rstrip("/").endswith(node):
+        what = f"{shown_url(url)} answers; by its name it is another node's, and we are {node}"
+        return Finding("advice", key, what, "mend node, or controller.queue_url, in the file")
     return Finding("ok", key, f"{shown_url(url)} answers")
 
 

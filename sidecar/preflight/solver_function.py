@@ -18,7 +18,7 @@ _WHERE = "controller, function"
 LIMIT_SECONDS = 5.0
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "403")
 _ABSENT = ("ResourceNotFoundException", "404", "NotFound")
-_LOOKED_BACK = timedelta(hours=1)
+_LOOKED_BACK, _PERIOD = timedelta(hours=1), timedelta(minutes=5)
 # Times are told in whole seconds.
 _UNDER_WAY = timedelta(seconds=60)
 _DEPLOY = "deploy the cell again: 'cdk diff --all' and 'cdk drift' show what was changed by hand"
@@ -104,19 +104,27 @@ def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
 
 
 def _runs(name: str, cloud: CloudConfig) -> Finding:
-    """By its metrics of the last hour."""
+    """By its metrics of the last hour; what is over for a while is none of the present."""
     metrics = _client("cloudwatch", cloud)
     runs, errors, throttles = (
-        _sum(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
+        _counts(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
     )
-    if errors or throttles:
-        what = (
-            f"{name}: of {runs:.0f} runs in the last hour {errors:.0f} failed, and {throttles:.0f} "
-            "were refused for want of concurrency"
-        )
-        log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
-        return Finding("problem", _WHERE, what, log)
-    return Finding("ok", _WHERE, f"{name} may run; {runs:.0f} runs in the last hour, none failed")
+    if not runs:
+        what = f"{name} may run; no run is counted in the last hour"
+        return Finding("ok", _WHERE, what)
+    count = f"{sum(runs.values()):.0f} runs in the last hour"
+    bad = {at for counts in (errors, throttles) for at, number in counts.items() if number}
+    if not bad:
+        return Finding("ok", _WHERE, f"{name} may run; {count}, none failed")
+    what = (
+        f"{name}: of {count} {sum(errors.values()):.0f} failed, and "
+        f"{sum(throttles.values()):.0f} were refused for want of concurrency"
+    )
+    if max(runs) > max(bad):
+        since = max(bad).astimezone()
+        return Finding("ok", _WHERE, f"{what}; none since {since:%H:%M}")
+    log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
+    return Finding("problem", _WHERE, what, log)
 
 
 def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]:
@@ -145,7 +153,8 @@ def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]
         yield Finding("ok", _WHERE, f"no observation was refused: {queue} is empty")
 
 
-def _sum(name: str, metric: str, metrics: Any) -> float:
+def _counts(name: str, metric: str, metrics: Any) -> dict[datetime, float]:
+    """By the five minutes in which they were, those that were told."""
     now = datetime.now(UTC)
     told = metrics.get_metric_statistics(
         Namespace="AWS/Lambda",
@@ -153,10 +162,10 @@ def _sum(name: str, metric: str, metrics: Any) -> float:
         Dimensions=[{"Name": "FunctionName", "Value": name}],
         StartTime=now - _LOOKED_BACK,
         EndTime=now + _UNDER_WAY,
-        Period=int(_LOOKED_BACK.total_seconds()),
+        Period=int(_PERIOD.total_seconds()),
         Statistics=["Sum"],
     )
-    return float(sum(point["Sum"] for point in told["Datapoints"]))
+    return {point["Timestamp"]: float(point["Sum"]) for point in told["Datapoints"]}
 
 
 def _client(service: str, cloud: CloudConfig) -> Any:

@@ -8,7 +8,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.sidecar.signed_cloud import SignedCloud
@@ -58,13 +58,13 @@ class StartedFunction:
             SkipDestinationValidation=True,
         )
 
-    def count(self, metric: str, value: float) -> None:
+    def count(self, metric: str, value: float, minutes_ago: float = 0.0) -> None:
         """In its metrics, as AWS does."""
         data = {
             "MetricName": metric,
             "Dimensions": [{"Name": "FunctionName", "Value": self.name}],
             "Value": value,
-            "Timestamp": datetime.now(UTC),
+            "Timestamp": datetime.now(UTC) - timedelta(minutes=minutes_ago),
         }
         self._cloud.client("cloudwatch").put_metric_data(Namespace="AWS/Lambda", MetricData=[data])
 

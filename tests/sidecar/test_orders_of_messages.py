@@ -99,7 +99,9 @@ def test_a_message_that_cannot_be_dealt_with_now_comes_again_and_is_not_lost(
             name = waiting.pop(0)
             if receiving.take(bodies[name]) is Verdict.LATER:
                 waiting.append(name)  # delivered again, after all others
+                assert "not now" in (receiving.inbox.problem() or "")
             else:
+                assert receiving.inbox.problem() is None
                 came.append(name)
         assert sorted(came) == sorted(names)
         assert receiving.moves == expected(came), (names, came)

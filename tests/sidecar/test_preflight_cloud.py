@@ -90,6 +90,19 @@ def test_a_misspelt_name_is_told(
     assert f"mend controller.{where}" in problem.remedy
 
 
+def test_another_accounts_topic_and_another_nodes_queue_are_told(
+    cloud: SignedCloud, found: Found
+) -> None:
+    name = f"{cloud.queue_url.rpartition('/')[2]}-other"
+    queue_url = cloud.sqs.create_queue(QueueName=name)["QueueUrl"]
+    own_account = cloud.topic_arn.split(":")[4]
+    controller = by_queue(cloud).replace(cloud.queue_url, queue_url)
+    controller = controller.replace(cloud.topic_arn, cloud.topic_arn.replace(own_account, "2" * 12))
+    said = {finding.where: finding.what for finding in found(controller) if finding.level != "ok"}
+    assert f"and the topic is of account {'2' * 12}" in said["controller"]
+    assert "by its name it is another node's, and we are n1" in said["controller.queue_url"]
+
+
 def test_a_queue_that_is_not_subscribed_is_told(
     cloud: SignedCloud, found: Found, subscription: str
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_function_that_runs_is_told_with_its_runs(
 ) -> None:
     (ok,) = found()
     assert (ok.level, ok.where) == ("ok", "controller, function")
-    assert ok.what == f"{function.name} may run; 0 runs in the last hour, none failed"
+    assert ok.what == f"{function.name} may run; no run is counted in the last hour"
     function.started_by_topic(cloud.sns.create_topic(Name="observed")["TopicArn"], "observations/")
     assert found() == [ok]
 
@@ -84,6 +84,19 @@ def test_a_function_that_is_gone_stopped_or_failing_is_a_problem(
     function.started_by("observations/", function.arn.replace(name, "gone"))
     (problem,) = found()
     assert problem.what == "gone does not exist, so no plan will come"
+
+
+def test_what_failed_before_it_was_mended_is_told_and_no_problem(
+    found: Found, function: StartedFunction
+) -> None:
+    function.count("Invocations", 4, minutes_ago=30)
+    function.count("Throttles", 4, minutes_ago=30)
+    assert [one.level for one in found()] == ["problem"]
+    function.count("Invocations", 2, minutes_ago=10)
+    (ok,) = found()
+    assert ok.level == "ok"
+    assert "of 6 runs in the last hour 0 failed, and 4 were refused for want of conc" in ok.what
+    assert "; none since " in ok.what
 
 
 def test_observations_that_were_refused_are_counted(

@@ -39,6 +39,9 @@ class EmptyQueue:
 class TakesNothing:
     """An inbox for no messages."""
 
+    def problem(self) -> str | None:
+        return None
+
     def has_taken(self, key: str) -> bool:
         return False
 
@@ -101,6 +104,30 @@ def test_an_expectation_that_comes_while_it_polls_is_not_lost() -> None:
     delivery.close()
     assert_ends(delivery)
     assert queue.polls == 2
+
+
+def test_a_queue_that_cannot_be_read_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqs_delivery, "FIRST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(sqs_delivery, "LEAST_PAUSE_SECONDS", 0.0)
+    told: list[str | None] = []
+
+    class GoneAtFirst(EmptyQueue):
+        def receive_message(self, **_: object) -> dict[str, Any]:
+            self.polls += 1
+            told.append(delivery.problem())
+            if self.polls == 1:
+                raise OSError("NonExistentQueue")
+            return {}
+
+    inbox: Any = TakesNothing()
+    delivery = SqsDelivery(GoneAtFirst(), "https://sqs/n1", inbox, Metrics(), (OSError,), 60.0)
+    delivery.start()
+    delivery.expect(plan_key(NODE, NEW))
+    wait_until(lambda: len(told) > 2, lambda: told)
+    delivery.close()
+    assert_ends(delivery)
+    assert told[0] is told[2] is None
+    assert told[1] == "queue https://sqs/n1 cannot be read: NonExistentQueue"
 
 
 def test_a_queue_that_answers_empty_at_once_is_not_asked_without_end(
