@@ -30,6 +30,7 @@ class TeamReports:
         self._stop = threading.Event()
         self._cycles = 0
         self._wished: set[str] = set()
+        self._told_all = False
         self._may_log = True
         self._store: FolderStore | BucketStore | None = None
         self._stored_by: ControllerConfig | None = None
@@ -53,7 +54,8 @@ class TeamReports:
 
     def look(self) -> None:
         """Write the reports, if there is a plan since the last look, for all servers whose teams
-        have set something. Raises StoreError, DocumentError: until the next plan, some are old."""
+        have set something, and once for each. Raises StoreError, DocumentError: until the next
+        plan, some are old."""
         plan, cycles = self._sidecar.last_plan, self._sidecar.cycles
         if plan is None or cycles == self._cycles:
             return
@@ -64,17 +66,19 @@ class TeamReports:
             for server in told["servers"]
             if server["settings_by"] or server["settings_refused"]
         }
-        # Who has taken back what he set is told that once.
+        # Who has taken back what he set is told that once; and each, once, what he may set.
         concerned = wishing | self._wished
+        if not self._told_all:
+            concerned |= {server.name for server in config.servers}
         if not concerned or (store := self._store_of(config.controller)) is None:
             return
         history = [json.loads(text) for text in self._sidecar.history(_HISTORY, 1 << 62)]
         for server in config.servers:
             if server.name in concerned:
                 sentences = server_sentences(server, told, history)
-                report = report_document(told["now_seconds"], plan.cycle, sentences)
+                report = report_document(told["now_seconds"], plan.cycle, sentences, config.limits)
                 store.put(report_key(config.node, server.name), report)
-        self._may_log, self._wished = True, wishing
+        self._may_log, self._wished, self._told_all = True, wishing, True
 
     def _store_of(self, controller: ControllerConfig) -> FolderStore | BucketStore | None:
         """A client of S3 is dear to make, and a reload may bring another place."""

@@ -7,31 +7,26 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
-from sidecar.config.node import ServerConfig, load_config
+from sidecar.commands.settings_place import SettingsPlace, place_of, told_limits
+from sidecar.config.node import ServerConfig
 from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_report import report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
-from sidecar.storage.configured_stores import make_bucket, make_settings_store
-from sidecar.storage.store import BucketStore, FolderStore, StoreError
+from sidecar.storage.store import StoreError
 from sidecar.team_wishes import BELIEVED_RATIO
-from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
+from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
 from solver_lambda.documents.units import parse_duration, parse_size
-
-_NO_PLACE = (
-    "say where the settings lie: --config FILE, or --node NODE with --folder FOLDER, or --node "
-    "NODE with --bucket BUCKET and --region REGION"
-)
 
 
 def _parse_number(text: str) -> float:
@@ -57,17 +52,6 @@ _PARSERS: Mapping[str, Callable[[str], float]] = {
     "duration": parse_duration,
     "size": parse_size,
 }
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where settings lie, and what the operator says if the node's file is at hand."""
-
-    store: FolderStore | BucketStore
-    node: str
-    limits: SettingsLimits | None = None
-    server: ServerConfig | None = None
-    state_file: Path | None = None
 
 
 def add_parser(commands: Any) -> None:
@@ -124,7 +108,7 @@ def _add_verb(verbs: Any, name: str, help_text: str) -> argparse.ArgumentParser:
 def execute(options: argparse.Namespace) -> int:
     """Run the verb and print what holds then, with ``--json`` the document; 1 if there was nothing
     to remove. Raises DocumentError, StoreError."""
-    place = _place(options)
+    place = place_of(options)
     key = settings_key(place.node, options.server)
     if options.verb == "show" and options.why:
         _print_report(list(report_sentences(place.store, place.node, options.server)), options)
@@ -148,25 +132,46 @@ def execute(options: argparse.Namespace) -> int:
     values = {name: value for name, value in {**old, **changes}.items() if value is not None}
     settings = TeamSettings(options.by, now_text(), values)
     asked = f"weights {options.verb} {options.server}"
+    is_told, limits = _told_limits(place, options.server)
     try:  # as the sidecar will: what it would ignore is not stored
-        TeamSettings.loads(settings.dumps(), asked, place.limits)
+        TeamSettings.loads(settings.dumps(), asked, limits)
     except DocumentError as error:
-        raise DocumentError(_with_options(str(error))) from error
+        raise DocumentError(asked + _with_options(str(error).removeprefix(asked))) from error
     if place.server is not None:
         check_minimum(place.server, settings, asked)
     if options.verb == "set" and options.dry_run:
         _dry_run(place, options, values)
         return 0
     place.store.put(key, settings.dumps())
+    _tell_stored(place, options, settings, is_told=is_told)
+    return 0
+
+
+def _tell_stored(
+    place: SettingsPlace, options: argparse.Namespace, settings: TeamSettings, *, is_told: bool
+) -> None:
     _mark(place, options.server)
     _show(settings.dumps(), place, options)
-    if "backend_latency_seconds" in changes and not options.json:
+    if options.backend_latency and not options.json:
         print(
             f"of what the operator says or what is measured, a {BELIEVED_RATIO}th to "
             f"{BELIEVED_RATIO} times counts"
         )
+    if not is_told:
+        print(
+            f"spreds: node {place.node} has told nothing of a server {options.server} so far: "
+            "nobody reads this if it has none",
+            file=sys.stderr,
+        )
     _say_from_when(options, had_effect=True)
-    return 0
+
+
+def _told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimits | None]:
+    try:
+        return told_limits(place, server)
+    except StoreError as error:
+        print(f"spreds: how far settings may go is not known here: {error}", file=sys.stderr)
+        return True, None
 
 
 def _with_options(words: str) -> str:
@@ -176,7 +181,7 @@ def _with_options(words: str) -> str:
     return words
 
 
-def _dry_run(place: _Place, options: argparse.Namespace, values: Mapping[str, Any]) -> None:
+def _dry_run(place: SettingsPlace, options: argparse.Namespace, values: Mapping[str, Any]) -> None:
     from sidecar.commands.weights_dry_run import last_observation, print_dry_run, wished
 
     observation = last_observation(place.store, place.node, options.server, place.state_file)
@@ -197,7 +202,7 @@ def _print_report(sentences: list[str], options: argparse.Namespace) -> None:
         print_wrapped(sentence)
 
 
-def _mark(place: _Place, server: str) -> None:
+def _mark(place: SettingsPlace, server: str) -> None:
     try:
         mark_changed(place.store, place.node, server)
     except StoreError as error:
@@ -208,7 +213,7 @@ def _mark(place: _Place, server: str) -> None:
         )
 
 
-def _show(text: bytes | None, place: _Place, options: argparse.Namespace) -> None:
+def _show(text: bytes | None, place: SettingsPlace, options: argparse.Namespace) -> None:
     if options.json:
         print("{}" if text is None else _read(text, place, options).dumps().decode())
     elif text is None:
@@ -219,7 +224,7 @@ def _show(text: bytes | None, place: _Place, options: argparse.Namespace) -> Non
             print(line)
 
 
-def _read(text: bytes, place: _Place, options: argparse.Namespace) -> TeamSettings:
+def _read(text: bytes, place: SettingsPlace, options: argparse.Namespace) -> TeamSettings:
     return TeamSettings.loads(text, settings_key(place.node, options.server))
 
 
@@ -253,48 +258,3 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
         elif options.verb == "unset" and value:
             changes[setting.name] = None
     return changes
-
-
-def _place(options: argparse.Namespace) -> _Place:
-    if not SERVER_PATTERN.fullmatch(options.server):
-        raise DocumentError(f"SERVER {options.server!r} is not a server's name")
-    if options.config:
-        config = load_config(options.config)
-        servers = {server.name: server for server in config.servers}
-        if options.server not in servers:
-            raise DocumentError(
-                f"{options.config}: has no server {options.server!r}, only {', '.join(servers)}"
-            )
-        store = make_settings_store(config.controller)
-        if store is None:
-            raise DocumentError(
-                f"{options.config}: controller has no store for settings: give it a folder"
-            )
-        server = servers[options.server]
-        return _Place(store, config.node, config.limits, server, config.state_file)
-    if not options.node:
-        raise DocumentError(_NO_PLACE)
-    if not NODE_PATTERN.fullmatch(options.node):
-        raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
-    if options.folder:
-        _check_folder(options.folder, options.node)
-        return _Place(FolderStore(options.folder), options.node)
-    if not options.bucket or not options.region:
-        raise DocumentError(_NO_PLACE)
-    return _Place(make_bucket(options.bucket, options.region, options.endpoint_url), options.node)
-
-
-def _check_folder(folder: Path, node: str) -> None:
-    """A typing error must not make a folder that no sidecar reads. Who may not look into one is
-    told by the store."""
-    below = folder / settings_key(node, "any")
-    for path in (folder, below.parent):
-        try:
-            path.stat()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise DocumentError(
-                f"--folder {folder}: there is no {path}, so no sidecar of a node {node!r} reads "
-                "settings there; --config makes the folders of its node"
-            ) from error
-        except OSError:
-            return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from sidecar.base.plain_text import plain
 from sidecar.base.time_of_day import time_of_day
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import report_key
@@ -14,13 +16,17 @@ from solver_lambda.documents.reader import Fields
 
 KIND, VERSION = "spreds.report", 1
 MAX_REPORT_BYTES = 64 * 1024
+_LIMITS = ("minimum_weight", "maximum_weight", "maximum_backend_latency_seconds")
 _MOST_SENTENCES, _MOST_LETTERS = 40, 4096
 
 
-def report_document(at_seconds: float, cycle: int, sentences: Sequence[str]) -> bytes:
-    """For people, as of a Unix time and the plan of a cycle."""
+def report_document(
+    at_seconds: float, cycle: int, sentences: Sequence[str], limits: SettingsLimits
+) -> bytes:
+    """For people, as of a Unix time and the plan of a cycle; and how far the team may go."""
     texts = [text[:_MOST_LETTERS] for text in sentences[:_MOST_SENTENCES]]
     head = {"kind": KIND, "version": VERSION, "at_seconds": at_seconds, "cycle": cycle}
+    head["limits"] = asdict(limits)
     while len(text := json.dumps({**head, "sentences": texts}, indent=1)) > MAX_REPORT_BYTES:
         texts.pop()
     return text.encode()
@@ -48,6 +54,18 @@ def report_sentences(store: FolderStore | BucketStore, node: str, server: str) -
 def report_cycle(text: bytes, key: str) -> int:
     """The plan's cycle of a report's document. Raises DocumentError."""
     return _read(text, key).integer("cycle", low=0)
+
+
+def report_limits(text: bytes, key: str) -> SettingsLimits | None:
+    """``None``: of a sidecar that does not tell them yet. Raises DocumentError."""
+    report = _read(text, key)
+    if not report.has("limits"):
+        return None
+    told = report.table("limits")
+    return SettingsLimits(
+        told.integer("maximum_minimum_bytes", low=0),
+        *(told.number(one, low=0) for one in _LIMITS),
+    )
 
 
 def _read(text: bytes, key: str) -> Fields:

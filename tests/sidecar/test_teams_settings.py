@@ -19,14 +19,16 @@ from sidecar.base.log_setup import RepeatFilter
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.settings_reader import SettingsReader
+from sidecar.settings.team_report import report_document
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import MOST_NAMES, FolderStore, Store, StoreError
 from sidecar.storage.store_s3 import S3Store
 from sidecar.team_wishes import effective
 from solver_lambda.documents.json_text import parse_json
-from solver_lambda.documents.keys import settings_key
+from solver_lambda.documents.keys import report_key, settings_key
 from solver_lambda.documents.reader import DocumentError
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import WriteNode
@@ -405,6 +407,29 @@ def test_a_team_needs_no_configuration_file(
     assert reader.read()["sessions"].values["weight"] == 4
     assert _weights("unset", *where, "--endpoint-url", cloud.endpoint_url) == 0
     assert _weights("set", "sessions", "--node", "n1", "--weight", 4) == 2
+
+
+def test_a_team_is_refused_by_the_limits_that_its_nodes_sidecar_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings" / "n1").mkdir(parents=True)
+    where = ("sessions", "--node", "n1", "--folder", tmp_path)
+    assert _weights("set", *where, "--weight", 100) == 0
+    assert "node n1 has told nothing of a server sessions so far" in capsys.readouterr().err
+    store, key = FolderStore(tmp_path), report_key("n1", "sessions")
+    head = {"kind": "spreds.report", "version": 1, "at_seconds": 1.7e9, "cycle": 7}
+    store.put(key, json.dumps({**head, "sentences": []}).encode())  # as by an older sidecar
+    assert _weights("set", *where, "--weight", 100) == 0
+    assert capsys.readouterr().err == ""
+    store.put(key, report_document(1.7e9, 7, ["It is so."], SettingsLimits(16 * MB)))
+    assert _weights("set", *where, "--weight", 100) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(
+        "spreds: weights set sessions: --weight must be at least 0.1 and at most 10"
+    )
+    assert _weights("set", *where, "--minimum", "900gb", "--weight", 4, "--dry-run") == 2
+    assert "--minimum must be at most 16 MiB" in capsys.readouterr().err
+    assert _weights("set", *where, "--weight", 4) == 0
 
 
 def test_a_document_larger_than_allowed_shows(store: Store) -> None:

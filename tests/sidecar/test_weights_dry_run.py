@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sidecar.cli import main
+from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.team_report import report_document
 from sidecar.state.state_store import StateStore
 from sidecar.storage.store import FolderStore
@@ -57,7 +58,10 @@ def test_a_wish_is_planned_and_not_stored(
             state.last_cycle = CYCLE
         place = ["--config", str(path)]
     else:
-        documents.put(report_key("n1", "pages"), report_document(1.7e9, CYCLE, ["It is so."]))
+        documents.put(
+            report_key("n1", "pages"),
+            report_document(1.7e9, CYCLE, ["It is so."], SettingsLimits(16 << 20)),
+        )
         documents.put(settings_key("n1", "search"), b"{}")  # a sidecar reads settings here
         place = ["--node", "n1", "--folder", str(path.parent / "documents")]
     assert _wish(place, "--json") == 0
