@@ -190,6 +190,7 @@ def _main() -> int:
 
 def _deploy_told(emulator: RunningEmulator, stack_file: Path, outputs: Path) -> None:
     started = time.monotonic()
+    _say(f"deploys {stack_file}: that takes a minute or so")
     values = deploy(emulator, stack_file)
     outputs.parent.mkdir(parents=True, exist_ok=True)
     outputs.write_text(json.dumps(values, indent=2) + "\n")

@@ -25,6 +25,7 @@ from typing import Any
 
 from infra import names
 from infra.chosen_controller import chosen_controller
+from infra.closed_pipe import exit_code
 from infra.configuration import Cell, Configuration, read_configuration
 from infra.whole_file import replace_text
 
@@ -253,4 +254,4 @@ def _change(path: Path, node: str, table: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(exit_code(_main))

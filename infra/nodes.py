@@ -25,6 +25,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.closed_pipe import exit_code
 from infra.configuration import Configuration, configuration_of
 from infra.names import NODE_TAG
 from infra.whole_file import replace_text
@@ -142,4 +143,4 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(exit_code(_main))

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra import limits, names
+from infra.closed_pipe import exit_code
 from infra.configuration import Configuration, read_configuration
 from solver_lambda.documents.keys import SERVER_PATTERN
 
@@ -214,4 +215,4 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(exit_code(_main))
