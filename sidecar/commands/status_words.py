@@ -111,7 +111,7 @@ def last_plan_words(told: dict[str, Any], *, is_verbose: bool) -> str:
     under_way = ", ".join(on_their_way(told))
     goes_on = "the sizes from before are kept"
     if under_way:
-        goes_on = f"the one from before is still being carried out ({under_way} on the way)"
+        goes_on = f"servers are still on the way to the sizes from before ({under_way})"
     due = next_observation_time(told)
     return f"none since the sidecar started; {goes_on}; the next observation is due by {due}"
 

@@ -159,9 +159,11 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
     words = dict.fromkeys(volatile, _WITHOUT_TTL)
     words |= dict.fromkeys(state.replicas, _AS_REPLICA)
     words |= {o["name"]: _AS_QUEUE for o in servers if _TAKES_WORK in (o["keep_reason"] or "")}
+    up = {one["name"] for one in servers if one["up"]}
     for name, size in state.room.needed_bytes.items():
         what = words.get(name, _NOT_EVICTED)
-        yield f"{name} needs {format_size(size)} for what it {what}"
+        needs = f"{name} needs" if name in up else f"{name}, which does not answer, needed"
+        yield f"{needs} {format_size(size)} for what it {what}"
 
 
 def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:

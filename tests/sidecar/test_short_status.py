@@ -141,9 +141,7 @@ def test_after_a_restart_the_plan_from_before_goes_on(capsys: pytest.CaptureFixt
         status, capsys
     )
     status["sidecar"]["servers"][1]["target_bytes"] = 1024 * MIB
-    assert "the one from before is still being carried out (b on the way);" in _printed(
-        status, capsys
-    )
+    assert "servers are still on the way to the sizes from before (b);" in _printed(status, capsys)
     status["sidecar"]["sets_sizes"] = False
     assert "none since the sidecar started; the next observation" in _printed(status, capsys)
 
