@@ -54,8 +54,14 @@ INSTANCE_DISK_GB = 8
 # (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/burstable-credits-baseline-concepts.html).
 BASELINE_PROCESSORS = {
     f"{family}.{size}": processors
-    for family in ("t3", "t4g")
-    for size, processors in (("micro", 0.2), ("small", 0.4), ("medium", 0.4))
+    for family in ("t3", "t3a", "t4g")
+    for size, processors in (
+        ("nano", 0.1),
+        ("micro", 0.2),
+        ("small", 0.4),
+        ("medium", 0.4),
+        ("large", 0.6),
+    )
 }
 # Of any other machine: one processor plans.
 OTHER_PROCESSORS = 1.0

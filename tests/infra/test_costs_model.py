@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -228,6 +229,8 @@ def test_more_work_than_a_machine_has_time_for_takes_more_machines() -> None:
     assert found.machines == math.ceil(3e6 * 0.04 / 86_400 / 0.2) == 7
     assert terms(workload, "instance")["instance hours"] == pytest.approx(7 * 8760 * 0.01)
     assert bill(workload, "service").machines == 6
+    smaller = replace(workload, instance_type="t3a.nano")
+    assert machines("instance", smaller, MEASURED) == math.ceil(3e6 * 0.04 / 86_400 / 0.1) == 14
 
 
 def test_service_by_hand() -> None:
