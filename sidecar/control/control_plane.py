@@ -26,7 +26,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_keeper import BUDGET_FELL
+from sidecar.servers.fallen_budget import BUDGET_FELL
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.sidecar_state import SizeChange

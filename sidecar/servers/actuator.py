@@ -15,8 +15,9 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
-from sidecar.servers.budget_fit import bounded_needs, fitted_to_budget, unmovable_bytes
+from sidecar.servers.budget_fit import bounded_needs, unmovable_bytes
 from sidecar.servers.convergence import Convergence
+from sidecar.servers.fallen_budget import FallenBudget
 from sidecar.servers.intermediate_sizes import IntermediateSizes
 from sidecar.servers.manual_resizes import ManualResizes, note_manual_resizes
 from sidecar.servers.memory_budget import MemoryBudget
@@ -62,7 +63,7 @@ class Actuator:
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
-        fitted: planned sizes before and after the budget fell, to be taken and told.
+        fitted: planned sizes before and after the budget fell, or rose, and why.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Actuator:
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
         self._store, self._metrics, self._lock = store, metrics, threading.RLock()
+        self._fallen = FallenBudget(metrics)
         self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
@@ -94,7 +96,7 @@ class Actuator:
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
         self.too_small: set[str] = set()
-        self.fitted: deque[tuple[Sizes, Sizes]] = deque(maxlen=100)
+        self.fitted: deque[tuple[Sizes, Sizes, str]] = deque(maxlen=100)
         self.convergence, self.pace, self.guard = Convergence(store), Pace(), ShrinkGuard(metrics)
 
     def start(self) -> None:  # begin to step
@@ -109,6 +111,7 @@ class Actuator:
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
             self.set_targets(targets_bytes, purpose, asked)
             self.intermediate_sizes.begin(sizes_bytes)
+            self._fallen.forget()
             self.looks_on = False
 
     def contest(self, sizes_bytes: Sizes) -> None:  # what they have is to be put back
@@ -140,12 +143,8 @@ class Actuator:
         leave_in_order(self._watches.values())
 
     def set_targets(self, targets_bytes: Sizes, purpose: str, asked: Asked = None) -> None:
-        """Give servers new sizes; those not named keep their targets.
-
-        Raises:
-            ValueError: all targets together exceed the budget; nothing changes.
-            PlanRefusedError: as ``ShrinkGuard.judge``.
-        """
+        """Give servers new sizes; those not named keep their targets. Raises PlanRefusedError, as
+        ``ShrinkGuard.judge``, and ValueError: all targets exceed the budget; nothing changes."""
         with self._lock:
             self.guard.judge(targets_bytes, asked)
             with self._store.update() as state:
@@ -156,6 +155,8 @@ class Actuator:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
                 self.guard.expect(targets)
             self.guard.take(targets)
+            if asked is not None:
+                self._fallen.forget()
             self.intermediate_sizes.retarget(targets)
             self.convergence.depart(purpose, is_by_plan=asked is not None)
         self._thread.wake()
@@ -270,15 +271,12 @@ class Actuator:
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
         state, fixed = self._store.now, unmovable_bytes(self._steps())
-        wanted = (state.targets_bytes, self.intermediate_sizes.sizes_bytes)
-        own = state.without_needs
-        fitted = fitted_to_budget(
-            self.configs, wanted, own, fixed, budget_bytes, self.least_bytes(), self._metrics
-        )
+        sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
+        fitted = self._fallen.sizes(self.configs, state, sizes, fixed, self.budget, least)
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])
-            self.fitted.append((state.targets_bytes, fitted[0]))
+            self.fitted.append((state.targets_bytes, fitted[0], fitted[2]))
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)

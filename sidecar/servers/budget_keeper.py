@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
-# The one reason that does not pass: what came of a plan cannot be told from what comes of it.
-BUDGET_FELL = "the budget fell"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
 
 
@@ -68,7 +66,7 @@ class BudgetKeeper:
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
         while self._actuator.fitted:
-            self._tell(*self._actuator.fitted.popleft(), BUDGET_FELL)
+            self._tell(*self._actuator.fitted.popleft())
         self._lasting_keys.look(self._actuator.readings)
         self._squeezed.look(self._actuator.readings)
         if self._actuator.looks_on or not self._actuator.settled:

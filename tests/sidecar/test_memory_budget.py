@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,8 @@ from sidecar.config.node import ServerConfig, load_config
 from sidecar.control import control_plane
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
-from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK
+from sidecar.servers.memory_budget import MemoryBudget, Source
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.actuated_node import MB, ActuatedNode, fill
 from tests.sidecar.fixtures import LoadNode, MakeNode, Servers, StartServer, WriteNode
@@ -230,6 +231,37 @@ def test_when_it_falls_all_give_at_once(node: ActuatedNode, cgroup: Path) -> Non
     for _ in range(3):
         node.actuator.step()
         assert sum(node.maxmemory().values()) <= 24 * MB
+
+
+def _budget_becomes(node: ActuatedNode, size_bytes: int, source: str) -> None:
+    """As by readings of resident memory; the next step goes by it."""
+    budget = node.actuator.budget
+    budget.bytes, budget.source = size_bytes, cast("Source", source)
+    budget.refresh = lambda *_, **_more: False  # type: ignore[method-assign]
+    node.actuator.step()
+
+
+def test_what_resident_memory_took_goes_back_to_who_had_it(node: ActuatedNode) -> None:
+    """Three seconds of a stranger's buffers halved all caches until the next plan."""
+    targets = node.actuator.targets
+    _budget_becomes(node, 24 * MB, "rss")
+    fallen = targets()
+    assert sum(fallen.values()) <= 24 * MB
+    _budget_becomes(node, 20 * MB, "rss")
+    _budget_becomes(node, 36 * MB, "rss")
+    assert sum(targets().values()) == pytest.approx(36 * MB, rel=0.01)
+    assert targets()["s0"] > fallen["s0"] > targets()["s1"] - 4 * MB
+    _budget_becomes(node, 48 * MB, "file")
+    assert targets() == {"s0": 30 * MB, "s1": 18 * MB}
+    told = [why for *_, why in node.actuator.fitted]
+    assert told == [BUDGET_FELL, BUDGET_FELL, BUDGET_IS_BACK, BUDGET_IS_BACK]
+
+
+def test_what_is_planned_since_resident_memory_took_it_stays(node: ActuatedNode) -> None:
+    _budget_becomes(node, 24 * MB, "rss")
+    node.actuator.engage({"s0": 9 * MB, "s1": 15 * MB}, {"s0": 9 * MB, "s1": 15 * MB}, "an order")
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets() == {"s0": 9 * MB, "s1": 15 * MB}
 
 
 def test_when_it_rises_nothing_moves(node: ActuatedNode, cgroup: Path) -> None:
