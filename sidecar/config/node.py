@@ -195,7 +195,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         controller=read_controller(fields.table("controller", {}), folder),
         planning=planning.settings,
         forecasts=planning.forecasts,
-        limits=read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers)),
+        limits=read_limits(fields.table("limits", {}), memory.budget_bytes // len(servers) // 2),
         servers=servers,
         state_file=state_file,
         operators=read_operators(fields.table("operators", {}), folder, state_file),

@@ -18,7 +18,7 @@ class SettingsLimits:
     maximum_backend_latency_seconds: float = 60.0
 
 
-def read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
+def read_limits(fields: Fields, half_share_bytes: int) -> SettingsLimits:
     """Read ``[limits]``. Raises DocumentError."""
     low = fields.number("minimum_weight", SettingsLimits.minimum_weight, low=0)
     limits = SettingsLimits(
@@ -29,7 +29,7 @@ def read_limits(fields: Fields, equal_share_bytes: int) -> SettingsLimits:
             "maximum_backend_latency",
             default=SettingsLimits.maximum_backend_latency_seconds,
         ),
-        maximum_minimum_bytes=size(fields, "maximum_minimum", default=equal_share_bytes),
+        maximum_minimum_bytes=size(fields, "maximum_minimum", default=half_share_bytes),
     )
     fields.done()
     return limits

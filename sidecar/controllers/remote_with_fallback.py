@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.controllers.controller import Controller, Delivery, Failed
 from sidecar.controllers.embedded import EmbeddedController
@@ -106,7 +107,7 @@ class RemoteWithFallback:
         with self._lock:
             over, self._silence = self._silence, None
         if over is not None:
-            log.warning("%s", over.over_words())
+            log.warning("%s", over.over_words(), extra=EVENT)
         return True
 
     def _failed(self, observation: Observation, reason: str) -> None:
@@ -115,7 +116,7 @@ class RemoteWithFallback:
             is_new = self._silence is None
             self._silence = self._longer_silence(observation, reason)
         if is_new:
-            log.warning("%s", self._silence.words())
+            log.warning("%s", self._silence.words(), extra=EVENT)
         if self._stands_in:
             self._metrics.stand_ins.inc()
             log.warning("cycle %d: the embedded solver stands in", observation.cycle)

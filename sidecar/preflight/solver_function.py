@@ -21,7 +21,10 @@ _ABSENT = ("ResourceNotFoundException", "404", "NotFound")
 _LOOKED_BACK, _PERIOD = timedelta(hours=1), timedelta(minutes=5)
 # Times are told in whole seconds.
 _UNDER_WAY = timedelta(seconds=60)
-_DEPLOY = "deploy the cell again: 'cdk diff --all' and 'cdk drift' show what was changed by hand"
+_DEPLOY = (
+    "put back what 'cdk diff --all' and 'cdk drift' show: a deployment alone leaves what was "
+    "changed by hand as it is"
+)
 _UNSEEN = "may not be seen with these rights: ask again as an operator of the account"
 
 
@@ -110,8 +113,9 @@ def _runs(name: str, cloud: CloudConfig) -> Finding:
         _counts(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
     )
     if not runs:
-        what = f"{name} may run; no run is counted in the last hour"
-        return Finding("ok", _WHERE, what)
+        what = f"{name} may run; no run of it is counted in the last hour"
+        read = f"if observations were put since, read its log: aws logs tail /aws/lambda/{name}"
+        return Finding("advice", _WHERE, what, read)
     count = f"{sum(runs.values()):.0f} runs in the last hour"
     bad = {at for counts in (errors, throttles) for at, number in counts.items() if number}
     if not bad:
@@ -131,12 +135,14 @@ def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]
     """Observations that it refused, or could not answer, wait in a queue."""
     from sidecar.storage.aws import aws_errors
 
-    try:
-        told = functions.get_function_event_invoke_config(FunctionName=name)
-    except aws_errors() as error:
-        if code_of(error) not in _ABSENT:
-            raise
-        return
+    told = {}
+    for qualifier in ({}, {"Qualifier": "$LATEST"}):  # emulators know the second one alone
+        try:
+            told = functions.get_function_event_invoke_config(FunctionName=name, **qualifier)
+            break
+        except aws_errors() as error:
+            if code_of(error) not in _ABSENT:
+                raise
     arn = told.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination", "")
     if ":sqs:" not in arn:
         return

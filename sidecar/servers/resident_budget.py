@@ -95,8 +95,8 @@ class ResidentBudget:
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
-        # What clients' buffers took at most since it was above.
-        self._most_clients = 0
+        # When it was above last, what clients' buffers took then at most, and from what it fell.
+        self._above_at, self._most_clients, self._fell_from = -math.inf, 0, 0
         # While above the limit: the most of resident memory, and at the start, what was in force
         # and what was allowed.
         self._exceeded: tuple[float, float, float] | None = None
@@ -142,7 +142,8 @@ class ResidentBudget:
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
         else:
-            self._most_clients = max(self._most_clients, clients)
+            self._above_at, self._most_clients = now_seconds, max(self._most_clients, clients)
+            self._fell_from = max(self._fell_from, self.bytes or 0)
         if not acts:
             budget = could_be
         elif is_above:
@@ -153,7 +154,8 @@ class ResidentBudget:
         elif self.bytes is None:
             budget = max(could_be, used)
         else:
-            budget = self._raised(self.bytes, could_be, allowed_bytes, clients, now_seconds)
+            budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
+            budget = max(budget, self._let_go(self.bytes, clients, now_seconds))
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
         return self.bytes
@@ -226,13 +228,18 @@ class ResidentBudget:
             format_size(taken),
         )
 
+    def _let_go(self, budget: int, clients: int, now_seconds: float) -> int:
+        """With what clients took, and have not any more: that did fit before, whatever pages the
+        servers hold now that gave it."""
+        let_go = self._most_clients - clients
+        if let_go <= 0 or now_seconds - self._above_at < SETTLE_SECONDS:
+            return budget
+        back = max(budget, min(self._fell_from, budget + let_go))
+        self._fell_from, self._most_clients = 0, 0
+        return back
+
     def _raised(
-        self,
-        budget: float,
-        could_be: float,
-        allowed_bytes: int,
-        clients: int,
-        now_seconds: float,
+        self, budget: float, could_be: float, allowed_bytes: int, now_seconds: float
     ) -> float:
         room = could_be - budget
         if room < LEAST_RISE_RATIO * allowed_bytes:
@@ -241,9 +248,7 @@ class ResidentBudget:
         if self._room_since is None:
             self._room_since, self._least_room = now_seconds, room
         self._least_room = min(self._least_room, room)
-        waited = now_seconds - self._room_since
-        let_go = min(self._least_room, max(0, self._most_clients - clients))
-        if waited < (SETTLE_SECONDS if let_go else HOLD_SECONDS):
+        if now_seconds - self._room_since < HOLD_SECONDS:
             return budget
-        self._room_since, self._most_clients = None, clients
-        return budget + max(let_go, self._least_room / 2 if waited >= HOLD_SECONDS else 0.0)
+        self._room_since = None
+        return budget + self._least_room / 2

@@ -87,7 +87,7 @@ def test_a_file_means_what_it_says(tmp_path: Path) -> None:
     assert sessions.minimum_bytes == 8 << 20
     assert pages.backend_latency_seconds is None
     assert pages.maximum_bytes == 64 << 20
-    assert config.limits.maximum_minimum_bytes == 50 << 20
+    assert config.limits.maximum_minimum_bytes == 25 << 20
 
 
 REFUSED = {

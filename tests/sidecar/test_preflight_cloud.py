@@ -31,7 +31,8 @@ def subscription(cloud: SignedCloud) -> Iterator[str]:
     made = cloud.sns.subscribe(
         TopicArn=cloud.topic_arn, Protocol="sqs", Endpoint=queue["Attributes"]["QueueArn"]
     )
-    with started_function(cloud):
+    with started_function(cloud) as function:
+        function.count("Invocations", 1)
         yield made["SubscriptionArn"]
     cloud.sns.unsubscribe(SubscriptionArn=made["SubscriptionArn"])
 

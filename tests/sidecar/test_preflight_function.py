@@ -36,8 +36,9 @@ def test_a_function_that_runs_is_told_with_its_runs(
     cloud: SignedCloud, found: Found, function: StartedFunction
 ) -> None:
     (ok,) = found()
-    assert (ok.level, ok.where) == ("ok", "controller, function")
-    assert ok.what == f"{function.name} may run; no run is counted in the last hour"
+    assert (ok.level, ok.where) == ("advice", "controller, function")
+    assert ok.what == f"{function.name} may run; no run of it is counted in the last hour"
+    assert f"read its log: aws logs tail /aws/lambda/{function.name}" in ok.remedy
     function.started_by_topic(cloud.sns.create_topic(Name="observed")["TopicArn"], "observations/")
     assert found() == [ok]
 
@@ -50,7 +51,7 @@ def test_observations_that_start_nothing_are_a_problem(
         (problem,) = found()
         assert problem.level == "problem"
         assert "observations of n1 in observations start no function" in problem.what
-        assert "deploy the cell again" in problem.remedy
+        assert "a deployment alone leaves what was changed by hand" in problem.remedy
 
 
 def test_a_task_is_started_by_another_service_and_named(
@@ -108,9 +109,9 @@ def test_observations_that_were_refused_are_counted(
         FunctionName=function.name,
         DestinationConfig={"OnFailure": {"Destination": told["Attributes"]["QueueArn"]}},
     )
-    assert [one.level for one in found()] == ["ok", "ok"]
+    assert [one.level for one in found()] == ["advice", "ok"]
     cloud.sqs.send_message(QueueUrl=url, MessageBody="an observation")
-    (problem,) = [one for one in found() if one.level != "ok"]
+    (problem,) = [one for one in found() if one.level == "problem"]
     assert "1 observations of this installation were refused, and wait in refused" in problem.what
 
 
