@@ -67,7 +67,7 @@ class Plant:
 
 
 # A counter-example is as plain as it comes, and to shrink one takes minutes.
-@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(
     factor=st.floats(1.0, 1.6),
     idle=st.floats(1 * MB, 12 * MB),
