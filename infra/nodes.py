@@ -125,7 +125,7 @@ def _main() -> int:
     stack = arguments.into or arguments.stack
     try:
         configuration = configuration_of(stack.read_text(), str(stack))
-        ec2 = boto3.Session().client("ec2", endpoint_url=os.environ.get("AWS_ENDPOINT_URL"))
+        ec2 = boto3.client("ec2", endpoint_url=os.environ.get("AWS_ENDPOINT_URL"))
         names, refused = tagged_nodes(ec2, arguments.tag)
         lines = new_lines(configuration, names)
         longer = extended(stack, lines) if lines else ""

@@ -13,9 +13,15 @@ from hypothesis import HealthCheck, settings
 # What the gate tries is always the same, so that a red one is somebody's change; `make properties`
 # tries what was never tried.
 settings.register_profile(
-    "gate", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "gate",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    max_examples=50,
 )
-settings.register_profile("search", settings.get_profile("gate"), derandomize=False)
+settings.register_profile(
+    "search", settings.get_profile("gate"), derandomize=False, max_examples=200
+)
 settings.load_profile("gate")
 
 # A job in the background may have it ignored, and so would the programs whose end by it is tested.

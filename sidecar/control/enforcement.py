@@ -203,7 +203,7 @@ class Enforcement:
         """The sizes to begin with."""
         readings, state = self._seen()
         if not (was_engaged := state.control.engaged):
-            check_first_cut(self._actuator.budget, readings, self._actuator.unknown())
+            check_first_cut(self._actuator, readings, is_saved=self._store.is_saved)
         found = {name: one.maxmemory_bytes for name, one in readings.items()}
         least = self._actuator.least_bytes()
         before_room = self._before_room(least)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sidecar.base.machine_memory import own_cgroups
 from sidecar.config.node import ServerConfig
-from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.actuator import Actuator
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
@@ -19,15 +19,21 @@ MOST_CUT_RATIO = 0.1
 
 
 def check_first_cut(
-    budget: MemoryBudget, readings: Mapping[str, ServerReading], unknown: Sequence[str]
+    actuator: Actuator, readings: Mapping[str, ServerReading], *, is_saved: bool
 ) -> None:
     """Before the servers are taken over.
 
     Raises:
         DocumentError: a budget that is a share, of a memory that nobody named, would take more than
-            a tenth of what they use; or several are ``unknown``, who have not answered yet. What
-            one of them has may be what the others leave.
+            a tenth of what they use; or several have not answered yet. What one of them has may be
+            what the others leave. Or what they have is not on file (``is_saved``).
     """
+    if not is_saved:
+        raise DocumentError(
+            "the state file cannot be written, and nobody would know after a restart what the "
+            "servers had before"
+        )
+    budget, unknown = actuator.budget, actuator.unknown()
     if len(unknown) > 1:
         raise DocumentError(
             f"{', '.join(unknown)} have not answered yet, and any size might take keys from them: "

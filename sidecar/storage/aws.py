@@ -1,7 +1,8 @@
-"""Clients of AWS' services: the only place that makes them, and boto3 is imported only here."""
+"""Clients of AWS' services: the only place that makes them, by botocore, which boto3 brings."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sidecar.config.addresses import shown_url
@@ -32,7 +33,6 @@ def client(
         DocumentError: there is no such place, or boto3 is not installed.
     """
     try:
-        import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
 
@@ -43,7 +43,7 @@ def client(
     attempts = 2 if limit_seconds >= RETRY_FROM_SECONDS and answer_seconds is None else 1
     wait_seconds = limit_seconds / (2 * attempts + 1)
     try:
-        made = boto3.Session().client(
+        made = _session().create_client(
             service,
             region_name=region,
             endpoint_url=endpoint_url,
@@ -62,6 +62,23 @@ def client(
         place = shown_url(endpoint_url) if endpoint_url else region
         words = f"controller: {service} cannot be used at {place!r}: {error}"
         raise DocumentError(words) from error
+
+
+def _session() -> Any:
+    """Of its own for each client, as credentials and region may change. What the services are like
+    is read once: it takes longer than all else, and is the same for all."""
+    from botocore.session import Session
+
+    session = Session()
+    session.register_component("data_loader", _service_models())
+    return session
+
+
+@cache
+def _service_models() -> Any:
+    from botocore.session import Session
+
+    return Session().get_component("data_loader")
 
 
 def aws_errors() -> tuple[type[Exception], ...]:

@@ -26,6 +26,7 @@ from tests.docs.documents import (
     places,
     schema_of,
 )
+from tests.examples import examples
 
 NAMES = sorted(READERS)
 # What only the reader can see: a key beside another, a date, and how a number is written.
@@ -190,7 +191,7 @@ def mended(name: str, document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_what_a_schema_allows_is_read(name: str, data: st.DataObject) -> None:
     document = mended(name, data.draw(values(schema_of(name))))
     VALIDATORS[name].validate(document)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import pytest
+from botocore.session import Session
 
 from infra.costs.cycle_calls import CycleCalls, cycle_calls
 from infra.costs.workload import LISTS_PER_DAY, Workload
@@ -36,15 +36,15 @@ class SidecarsRequests:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[tuple[str, str]] = []
         self.messages: dict[str, str] = {}
-        make = boto3.Session.client
+        make = Session.create_client
 
-        def client(session: boto3.Session, *names: Any, **options: Any) -> Any:
+        def client(session: Session, *names: Any, **options: Any) -> Any:
             made = make(session, *names, **options)
             made.meta.events.register("before-send", self._note)
             made.meta.events.register("after-call.sqs.ReceiveMessage", self._note_messages)
             return made
 
-        monkeypatch.setattr(boto3.Session, "client", client)
+        monkeypatch.setattr(Session, "create_client", client)
 
     def _note(self, event_name: str, request: Any, **_: Any) -> None:
         self.sent.append((event_name.rpartition(".")[2], urlsplit(request.url).path))

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
+from sidecar.control import control_plane
 from sidecar.servers.first_cut import unread_sizes
+from sidecar.state import state_store
 from tests.sidecar.actuated_node import MB
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
@@ -58,6 +60,25 @@ def test_sizes_are_as_before_whoever_was_busy(
         wait_until(lambda: sidecar._actuator.settled, sidecar.metrics.snapshot)
         sizes = {name: size * MB for name, size in SIZES.items()}
         assert sidecar._actuator.targets() == settled_sizes(servers) == sizes
+
+
+def test_nothing_is_set_before_what_servers_had_is_on_file(
+    servers: dict[str, LocalServer], write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that was full from the beginning: after a restart, a rollback to the installation
+    went to the sizes that SPREDS had set."""
+    monkeypatch.setattr(control_plane, "TRY_SECONDS", 0.2)
+    path = write_node({n: one.url for n, one in servers.items()}, budget="20mb")
+    with monkeypatch.context() as full:
+        full.setattr(state_store, "_save", lambda *_: False)
+        with sidecar_in_thread(path) as sidecar:
+            wait_until(lambda: sidecar._control.trouble, sidecar.metrics.snapshot)
+            assert "the state file cannot be written" in str(sidecar.status()["problems"])
+            assert settled_sizes(servers) == {name: size * MB for name, size in SIZES.items()}
+    with sidecar_in_thread(path) as sidecar:
+        wait_until(lambda: sum(settled_sizes(servers).values()) <= 20 * MB, sidecar.status)
+        installed = sidecar._store.now.control.installed_bytes
+        assert installed == {name: size * MB for name, size in SIZES.items()}
 
 
 @given(

@@ -14,6 +14,7 @@ from sidecar.servers import intermediate_sizes
 from sidecar.servers.handover import Holding, attainable, handover
 from sidecar.servers.intermediate_sizes import IntermediateSizes, MemoryNeed
 from sidecar.servers.transitions import Grow, ServerState, Shrink, resolve
+from tests.examples import examples
 from tests.sidecar.test_transitions_hold_the_budget import breathed
 
 MB = 1 << 20
@@ -51,7 +52,7 @@ def _total(given: list[Holding], *, target: bool = False) -> int:
     return sum(one.target_bytes if target else one.size_bytes for one in given)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(given=holdings(), left=st.integers(0, BUDGET))
 def test_the_sizes_stay_within_the_budget_and_between_those_of_now_and_the_targets(
     given: list[Holding], left: int
@@ -69,7 +70,7 @@ def test_the_sizes_stay_within_the_budget_and_between_those_of_now_and_the_targe
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(given=holdings())
 def test_who_is_full_and_is_to_grow_gets_room(given: list[Holding]) -> None:
     given = [replace(one, used_bytes=one.size_bytes) for one in given]
@@ -80,7 +81,7 @@ def test_who_is_full_and_is_to_grow_gets_room(given: list[Holding]) -> None:
             assert found[one.name] == min(one.target_bytes, one.size_bytes + room)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(given=holdings(fills=False))
 def test_nobody_loses_what_it_uses_while_nobody_fills(given: list[Holding]) -> None:
     found = handover(given, BUDGET)
@@ -93,7 +94,7 @@ def test_nobody_loses_what_it_uses_while_nobody_fills(given: list[Holding]) -> N
             assert found[one.name] == one.size_bytes
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(given=holdings())
 def test_it_ends_at_the_targets_if_all_who_grow_fill(given: list[Holding]) -> None:
     for _ in range(60):
@@ -173,7 +174,7 @@ def _retarget(node: Node, shares: list[int]) -> None:
     node.way.retarget(node.targets)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data(), first=shares)
 def test_with_the_resolver_it_keeps_the_budget_whatever_happens_and_arrives_when_all_is_well(
     data: st.DataObject, first: list[int]

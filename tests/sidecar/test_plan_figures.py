@@ -12,6 +12,7 @@ from sidecar.plans.plan_figures import with_own_figures
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.planner import make_plan
+from tests.examples import examples
 from tests.sidecar.test_plan_harm import MB, seen
 from tests.solver_lambda.odd_observations import odd_observations
 
@@ -19,7 +20,7 @@ FIGURES = ("hit_ratio_before", "hit_ratio", "eat_before_seconds", "eat_seconds")
 
 
 @given(observation=odd_observations())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_figures_of_our_planner_stay_as_they_are(observation: Observation) -> None:
     # As it is planned elsewhere, from the document, which rounds the curves.
     plan = make_plan(Observation.loads(observation.dumps(), "o.json"), now_seconds=1e6)

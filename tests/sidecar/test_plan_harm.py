@@ -16,6 +16,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
+from tests.examples import examples
 from tests.solver_lambda.odd_observations import odd_observations
 
 MB = 1 << 20
@@ -39,7 +40,7 @@ def refusal(check: Any, a_bytes: int, observation: Observation) -> PlanRefusedEr
 
 
 @given(observation=odd_observations())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_our_planner_makes_is_never_refused(observation: Observation) -> None:
     # As it is planned elsewhere, from the document.
     read = Observation.loads(observation.dumps(), "o.json")

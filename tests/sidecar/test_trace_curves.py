@@ -33,6 +33,7 @@ from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
 from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace, read_trace
+from tests.examples import examples
 from tests.oracles.mrc_in_python import mrc_in_python
 from tests.oracles.trace_stack import PureStack
 
@@ -500,7 +501,7 @@ PLAIN += ["--points", "4", "--hit-ratio", "0.9", "--hit-ratio=.5", "--plot", "x.
 PLAIN += ["--format=csv", "--rat", "--rate=", "--json=1", "-h", "--", "--salt", "-1", "1e9", "--x"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(words=st.lists(st.sampled_from(PLAIN), max_size=6))
 def test_options_mean_the_same_with_and_without_argparse(words):
     plain = read_plainly(words)

@@ -18,6 +18,7 @@ from sidecar.servers.transitions import (
     Transition,
     resolve,
 )
+from tests.examples import examples
 
 MB = 1 << 20
 BUDGET = 100 * MB
@@ -139,7 +140,7 @@ def _apply_watched(model: Model, transition: Transition) -> None:
             assert model.claims() <= max(BUDGET, claimed)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(model=models(), data=st.data())
 def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
     model: Model, data: st.DataObject
@@ -158,7 +159,7 @@ def test_every_interrupted_prefix_keeps_the_sum_within_the_budget(
         model.states[place] = replace(model.states[place], **{change: data.draw(st.booleans())})
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(model=models(), share=st.floats(0.3, 1))
 def test_it_arrives_once_everybody_answers_and_frees_memory(model: Model, share: float) -> None:
     _revive(model)
@@ -186,7 +187,7 @@ def _carry_out_until_nothing_moves(model: Model, share: float) -> None:
         model.breathe(share)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(model=models(), share=st.floats(0.3, 1), data=st.data())
 def test_those_that_can_move_arrive_beside_some_that_cannot(
     model: Model, share: float, data: st.DataObject

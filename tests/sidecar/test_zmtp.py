@@ -18,6 +18,7 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import GREETING, ZmtpError, ZmtpReader
+from tests.examples import examples
 from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected
 from workloads.local_node import wait_until
 
@@ -84,7 +85,7 @@ def test_what_no_sampler_sends_is_refused(sent: bytes, reason: str) -> None:
     assert read([sent])[:2] == ([], reason)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.one_of(

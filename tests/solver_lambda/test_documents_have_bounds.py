@@ -43,6 +43,7 @@ from solver_lambda.documents.server_settings import BOUNDS
 from solver_lambda.function.answering import RefusedError
 from solver_lambda.function.handler import handler
 from solver_lambda.planning.planner import make_plan
+from tests.examples import examples
 
 LONGEST_MESSAGE = 1000
 
@@ -97,7 +98,7 @@ def extreme_observations(draw: st.DrawFn) -> Observation:
     )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(observation=extreme_observations())
 def test_what_may_be_written_is_read_and_planned_for(observation):
     with np.errstate(over="raise", divide="raise", invalid="raise"):

@@ -19,6 +19,7 @@ from solver_lambda.planning.planner import make_plan
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
 from solver_lambda.planning.step_limits import STEP_COST_RATIO
+from tests.examples import examples
 from tests.solver_lambda.odd_observations import UNIT_BYTES, odd_observations
 
 PLAN_CODES = {
@@ -190,7 +191,7 @@ def check_server_words(before: ServerObservation, after: ServerPlan, plan: Adapt
             )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(observation=odd_observations())
 def test_what_a_plan_says_agrees_with_its_numbers(observation):
     plan = make_plan(observation, now_seconds=1e6)
@@ -217,7 +218,7 @@ def test_the_log_claims_the_gain_of_the_plan_and_none_where_sizes_stay(caplog, o
         assert caplog.text.count("the cost of moving counted") == 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(observation=odd_observations())
 def test_a_plan_is_read_as_it_was_written(observation):
     plan = make_plan(observation, now_seconds=1e6)

@@ -15,6 +15,7 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
 from solver_lambda.planning.quiet import is_quiet
 from solver_lambda.planning.step_limits import QUIET_STEP_RATIO
+from tests.examples import examples
 from tests.solver_lambda.odd_observations import odd_observations
 
 MIB = 1 << 20
@@ -158,7 +159,7 @@ def test_an_uncertain_curve_does_not_keep_what_a_quiet_server_has():
     assert sizes_mib(plan) == [40, 24]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(observation=odd_observations())
 def test_no_server_with_reads_shrinks_by_a_curve_that_may_be_wrong(observation):
     plan = make_plan(observation, now_seconds=1e6)
@@ -301,7 +302,7 @@ def test_a_plan_that_a_step_limit_holds_back_names_it():
     assert "maximum_step_ratio 0.05 limits a cycle's step" in plan.reason
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(observation=odd_observations())
 def test_nobody_shrinks_while_memory_is_left(observation):
     plan = make_plan(observation, now_seconds=1e6)
