@@ -8,10 +8,9 @@ from pathlib import Path
 
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.config.settings_limits import SettingsLimits
-from sidecar.settings.team_report import MAX_REPORT_BYTES, report_limits
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import BucketStore, FolderStore
-from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, report_key, settings_key
+from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, settings_key
 from solver_lambda.documents.reader import DocumentError
 
 _NO_PLACE = (
@@ -77,13 +76,3 @@ def _check_folder(folder: Path, node: str) -> None:
             ) from error
         except OSError:
             return
-
-
-def told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimits | None]:
-    """Whether the node is known to have the server, and how far its team may go, as the node's
-    file says, or else its sidecar's report. Raises DocumentError, StoreError."""
-    if place.server is not None:
-        return True, place.limits
-    key = report_key(place.node, server)
-    text = place.store.get(key, MAX_REPORT_BYTES)
-    return text is not None, None if text is None else report_limits(text, key)

@@ -14,16 +14,16 @@ from typing import Any
 from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
-from sidecar.commands.settings_place import SettingsPlace, place_of, told_limits
+from sidecar.commands.settings_place import SettingsPlace, place_of
 from sidecar.config.node import ServerConfig
 from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
-from sidecar.settings.team_report import report_sentences
+from sidecar.settings.team_report import MAX_REPORT_BYTES, report_limits, report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.store import StoreError
 from sidecar.team_wishes import BELIEVED_RATIO
-from solver_lambda.documents.keys import settings_key
+from solver_lambda.documents.keys import report_key, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
 from solver_lambda.documents.units import parse_duration, parse_size
@@ -167,11 +167,17 @@ def _tell_stored(
 
 
 def _told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimits | None]:
+    """Whether the node is known to have the server, and how far its team may go, as the node's
+    file says, or else its sidecar's report."""
+    if place.server is not None:
+        return True, place.limits
+    key = report_key(place.node, server)
     try:
-        return told_limits(place, server)
+        text = place.store.get(key, MAX_REPORT_BYTES)
     except StoreError as error:
         print(f"spreds: how far settings may go is not known here: {error}", file=sys.stderr)
         return True, None
+    return text is not None, None if text is None else report_limits(text, key)
 
 
 def _with_options(words: str) -> str:

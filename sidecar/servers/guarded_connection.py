@@ -56,7 +56,7 @@ def guard(
 
         def check(connected: socket.socket) -> None:
             if is_tls:
-                _learn_proven(name, port, listeners)
+                _learn_proven(connected, listeners)
             else:
                 _refuse_stranger(connected, name, connection.socket_connect_timeout, listeners)
 
@@ -156,9 +156,12 @@ def _listening_here(name: str, port: int) -> set[int] | None:
     return listening_users(hosts, port) if are_of_this_machine(hosts) else None
 
 
-def _learn_proven(name: str, port: int, listeners: _Listeners) -> None:
+def _learn_proven(connected: socket.socket, listeners: _Listeners) -> None:
     """By TLS it has proven who it is, whoever listened there before."""
-    if users := _listening_here(name, port):
+    if not is_of_this_machine(connected):
+        return
+    host, port, *_ = connected.getpeername()
+    if users := listening_users({ip_address(host.partition("%")[0])}, port):
         listeners.learn_proven(users)
 
 

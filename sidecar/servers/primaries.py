@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 
 from sidecar.servers.server_reading import ServerReading
@@ -17,13 +17,13 @@ class _Watch(Protocol):
     def last(self) -> ServerReading | None: ...
 
 
-def tell_primaries(watches: Iterable[_Watch]) -> None:
+def tell_primaries(watches: Collection[_Watch]) -> None:
     """Tell each replica's ``primary_bytes``: of its primary, if that has a ``maxmemory`` and is of
     this node, as much as it may hold, or holds; of several that say so, the most. No replica has
     much more for long. ``None`` to all others."""
     found = {watch: last for watch in watches if (last := watch.last) is not None}
     primaries = primaries_of(found)
-    for watch in found:
+    for watch in watches:
         sizes = [
             max(last.maxmemory_bytes, last.counted_bytes)
             for primary in primaries.get(watch, ())

@@ -73,18 +73,18 @@ def sizes_with_unused_shared(
         if not readings[name].evicts
         and (size := max(own[name], least_bytes[name])) < targets_bytes[name]
     }
-    minima = {server.name: server.minimum_bytes for server in servers}
-    share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
-    holds = {name: least_bytes[name] for name in replicas & may_give}
-    holds = _taking_over(holds, readings, targets_bytes)
+    minima_bytes = {server.name: server.minimum_bytes for server in servers}
+    used_bytes = {name: least_bytes[name] for name in replicas & may_give}
+    holds = _taking_over(used_bytes, readings, targets_bytes)
     # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
+    share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
     for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
     sizes |= {
         name: size
         for name, held in holds.items()
         # Below its minimum it would be brought back to that, again and again.
-        if (size := max(held, minima[name])) < CLEARLY_LESS * targets_bytes[name]
+        if (size := max(held, minima_bytes[name])) < CLEARLY_LESS * targets_bytes[name]
     }
     apart = sizes.keys() | beside_bytes.keys() | needed.keys()
     others = {name: size for name, size in targets_bytes.items() if name not in apart}

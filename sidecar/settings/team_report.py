@@ -63,8 +63,8 @@ def report_limits(text: bytes, key: str) -> SettingsLimits | None:
         return None
     told = report.table("limits")
     return SettingsLimits(
-        told.integer("maximum_minimum_bytes", low=0),
-        *(told.number(one, low=0) for one in _LIMITS),
+        maximum_minimum_bytes=told.integer("maximum_minimum_bytes", low=0),
+        **{name: told.number(name, low=0) for name in _LIMITS},
     )
 
 

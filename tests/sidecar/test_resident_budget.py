@@ -21,6 +21,7 @@ from sidecar.servers.resident_budget import (
     headroom_of,
 )
 from sidecar.servers.server_reading import ServerReading
+from tests.examples import examples
 from tests.sidecar.monitored_load import STATS
 
 MB = 1 << 20
@@ -67,7 +68,9 @@ class Plant:
 
 
 # A counter-example is as plain as it comes, and to shrink one takes minutes.
-@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(
+    max_examples=examples(80), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
 @given(
     factor=st.floats(1.0, 1.6),
     idle=st.floats(1 * MB, 12 * MB),
