@@ -78,9 +78,6 @@ class SignatureCheck:
 
     ``emulator_url``: certificates, whose URLs must still be Amazon's, are fetched from the same
     path there, and need nobody who vouches for them. ``roots`` vouch for Amazon's.
-
-    Attributes:
-        fetches: how often strangers may make it ask.
     """
 
     def __init__(
@@ -97,12 +94,16 @@ class SignatureCheck:
         # Those that proved a message are kept apart: no stranger can make them go.
         self._proven: dict[str, list[x509.Certificate]] = {}
         self._fetched: dict[str, list[x509.Certificate]] = {}
-        self.fetches = CertificateFetches(now)
+        self._fetches = CertificateFetches(now)
         if emulator_url is not None:
             log.warning(
                 "SNS is an emulator at %s: whoever answers there can sign notifications",
                 shown_url(emulator_url),
             )
+
+    def problem(self) -> str | None:
+        """What may keep good messages out now, for people."""
+        return self._fetches.problem(is_known=bool(self._proven))
 
     def check(self, message: Mapping[str, Any], sender: str = "") -> None:
         """Check a message whose ``Type`` is a key of the signed fields; ``sender`` delivered it.
@@ -136,14 +137,14 @@ class SignatureCheck:
         except InvalidSignature as error:
             raise SignatureError("signature", "the signature does not fit the message") from error
         if known is None:
-            self.fetches.was_good(sender)
+            self._fetches.was_good(sender)
         if url not in self._proven:
             _keep(self._proven, url, chain)
 
     def _fetch_chain(self, url: str, sender: str) -> list[x509.Certificate]:
         # A topic changes its certificate once in months, and SNS sends again what is deferred.
         try:
-            self.fetches.count(sender)
+            self._fetches.count(sender)
         except TooManyFetchesError as error:
             raise CertificateUnavailableError(f"{url}: {error}") from error
         try:

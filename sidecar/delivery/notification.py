@@ -93,7 +93,7 @@ class NotificationCheck:
 
     def problem(self) -> str | None:
         """What may keep good messages out now, for people."""
-        return self._signature.fetches.problem()
+        return self._signature.problem()
 
     def check(self, body: bytes, sender: str = "") -> Notification:
         """Check a message as it was delivered, by ``sender``.

@@ -65,15 +65,19 @@ class CertificateFetches:
             if self._counts.get(sender, 0):
                 self._counts[sender] -= 1
 
-    def problem(self) -> str | None:
-        """For people: some were refused within the last minute, so others may be kept out."""
+    def problem(self, *, is_known: bool) -> str | None:
+        """For people: some were refused within the last minute, so SNS' own may be kept out, if
+        that one is to be fetched: it is not known yet, or SNS changes it."""
         refused = self._refused
         if refused is None or self._now() - refused[0] >= WINDOW:
             return None
+        kept_out = (
+            "if SNS changes its certificate" if is_known else "until SNS' certificate is known"
+        )
         return (
             f"notifications: strangers ask for too many certificates, the last one from "
-            f"{refused[1] or 'the queue'}, so plans may be kept out until SNS' certificate is "
-            "known: let only SNS reach controller.listen, or take the queue"
+            f"{refused[1] or 'the queue'}, so plans may be kept out {kept_out}: let only SNS reach "
+            "controller.listen, or take the queue"
         )
 
     def _has_place(self, sender: str) -> bool:

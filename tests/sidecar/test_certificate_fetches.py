@@ -39,11 +39,14 @@ def test_a_sender_has_a_few_a_minute_and_takes_none_of_another() -> None:
     fetches = CertificateFetches(clock)
     assert taken(fetches, "192.0.2.9", 100) == MOST_OF_ONE
     assert taken(fetches, "192.0.2.1") == 1
-    words = fetches.problem()
+    words = fetches.problem(is_known=False)
     assert words is not None
-    assert "the last one from 192.0.2.9, so plans may be kept out" in words
+    assert (
+        "the last one from 192.0.2.9, so plans may be kept out until SNS' certificate is known"
+        in words
+    )
     clock.now += WINDOW
-    assert fetches.problem() is None
+    assert fetches.problem(is_known=False) is None
     assert taken(fetches, "192.0.2.9") == 1
 
 
@@ -52,7 +55,7 @@ def test_what_proved_a_message_does_not_count() -> None:
     for _ in range(2 * MOST_OF_ONE):
         assert taken(fetches, "queue") == 1
         fetches.was_good("queue")
-    assert fetches.problem() is None
+    assert fetches.problem(is_known=False) is None
     assert taken(fetches, "queue", 2) == 2
     fetches.was_good("queue")
     assert taken(fetches, "queue", 100) == MOST_OF_ONE - 1

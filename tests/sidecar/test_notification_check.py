@@ -270,6 +270,19 @@ def test_strangers_do_not_make_us_ask_for_certificates_without_end(sender: Sende
     with pytest.raises(CertificateUnavailableError, match="too many certificates were asked for"):
         sender.take(sender.message(SigningCertURL=url.format(0xF0000099)))
     assert len(sender.cloud.requests) == asked
+    assert "kept out until SNS' certificate is known: " in str(sender.check.problem())
+
+
+def test_what_strangers_ask_for_keeps_out_nothing_where_sns_certificate_is_known(
+    sender: Sender,
+) -> None:
+    sender.take(sender.message())
+    url = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-{:08x}.pem"
+    for number in range(1, 60):
+        with pytest.raises(CertificateUnavailableError):
+            sender.take(sender.message(SigningCertURL=url.format(0xF0000000 + number)))
+    assert "kept out if SNS changes its certificate: " in str(sender.check.problem())
+    sender.take(sender.message())
 
 
 def test_a_certificate_that_proved_a_message_stays_known_whatever_strangers_name(
