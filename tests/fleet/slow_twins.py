@@ -130,18 +130,18 @@ def transfers(plans: list[Row], step: int) -> dict[tuple[Any, ...], float]:
     return found
 
 
-def sizes(plans: list[Row], now: list[Row], ratio: float) -> dict[tuple[str, str], int]:
+def sizes(plans: list[Row], now: list[Row], ratio: float) -> dict[tuple[str, str], tuple[int, str]]:
     enough = defaultdict(list)
+    words = ("at most", "", "at least")
     for plan in plans:
         line = points(plan)
         if len(line) > 1:
-            enough[name_of(plan)].append(
-                next(budget for budget, seconds in line if seconds <= line[-1][1] * (1 + ratio))
-            )
+            at = next(i for i, point in enumerate(line) if point[1] <= line[-1][1] * (1 + ratio))
+            edge = 2 if at == len(line) - 1 else min(at, 1)
+            enough[name_of(plan)].append((line[at][0], edge))
+    found = {name: sorted(all_)[math.ceil(0.95 * len(all_)) - 1] for name, all_ in enough.items()}
     return {
-        name_of(plan): sorted(found)[math.ceil(0.95 * len(found)) - 1]
-        for plan in now
-        if (found := enough.get(name_of(plan)))
+        name: (found[name][0], words[found[name][1]]) for name in map(name_of, now) if name in found
     }
 
 
