@@ -9,6 +9,21 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.printing import age_words, time_or
 from solver_lambda.documents.words import reason_words
 
+# A refusal that is older is told with ``--verbose`` alone: messages come late, and are rare.
+_REFUSAL_SECONDS = 86_400.0
+
+
+def refusals_words(told: dict[str, Any], *, is_verbose: bool) -> list[str]:
+    """How many plans were refused since the start, and the last one; one line or none."""
+    refused = told["plans_refused"]
+    at_seconds = refused["last_at_seconds"]
+    if at_seconds is None:
+        return []
+    if not is_verbose and told["now_seconds"] - at_seconds > _REFUSAL_SECONDS:
+        return []
+    when = time_of_day(at_seconds)
+    return [f"plans refused: {refused['count']:,}, the last one at {when}: {refused['last_words']}"]
+
 
 def plan_in_short(told: dict[str, Any]) -> str:
     """The last plan of a status document: how old, what, and why."""

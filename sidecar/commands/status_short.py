@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from sidecar.commands.plan_words import refusals_words
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, size_or
 from sidecar.commands.state_words import state_words
 from sidecar.commands.status_facts import planned_bytes
@@ -67,6 +68,7 @@ def _head(told: dict[str, Any]) -> Iterator[str]:
     elif told["last_plan"] is None:
         yield f"samples: {told['samples']['received']:,} received so far"
     yield f"last plan: {last_plan_words(told, is_verbose=False)}"
+    yield from refusals_words(told, is_verbose=False)
     yield from gains(told, is_verbose=False)
 
 

@@ -6,7 +6,12 @@ import re
 from typing import Any, cast
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import next_observation_time, on_their_way, plan_in_short
+from sidecar.commands.plan_words import (
+    next_observation_time,
+    on_their_way,
+    plan_in_short,
+    refusals_words,
+)
 from sidecar.commands.printing import (
     about,
     age_words,
@@ -82,6 +87,8 @@ def _print_sidecar(told: dict[str, Any]) -> None:
     print(lag_words(told))
     print_wrapped(samples_words(told), indent="  ")
     print_wrapped(f"last plan: {last_plan_words(told, is_verbose=True)}", indent="  ")
+    for words in refusals_words(told, is_verbose=True):
+        print_wrapped(words, indent="  ")
     for words in gains(told, is_verbose=True):
         print_wrapped(words, indent="  ")
 

@@ -50,6 +50,7 @@ class PlanApplication:
             or had nothing to carry out.
         overtaken_by: the order that has changed sizes since it was taken, for people.
         problem: that the last one would have done harm, for people; ``None``: it would not.
+        last_refusal: Unix time, and for people which plan and why; ``None``: none since the start.
         on_carried_out: told of each plan whose sizes are now wanted, of those in force, and of
             those that were wanted before.
         on_recommended: told of each other one.
@@ -73,6 +74,7 @@ class PlanApplication:
         self.not_carried_out_because: str | None = None
         self.overtaken_by: str | None = None
         self.problem: str | None = None
+        self.last_refusal: tuple[float, str] | None = None
         self._source = ""
         self.on_carried_out: Callable[[AdaptationPlan, Sizes, Sizes], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
@@ -105,8 +107,7 @@ class PlanApplication:
                 self._check(plan)
                 return self._take(plan, asked, source)
         except DocumentError as error:
-            self._metrics.plans_refused.labels("malformed").inc()
-            log.warning("plan refused: malformed: %s", error)
+            self._count_refusal("malformed", f"malformed: {error}")
         except PlanRefusedError as error:
             self._refused(error, source)
         return False
@@ -132,10 +133,14 @@ class PlanApplication:
         return asked
 
     def _refused(self, error: PlanRefusedError, source: str) -> None:
-        self._metrics.plans_refused.labels(error.code).inc()
-        log.warning("plan refused: %s (%s)", error, source)
+        self._count_refusal(error.code, f"{error} ({source})")
         if error.code in _HARM_CODES:
             self.problem = f"a plan was refused: {error}: who can write plans, or makes them?"
+
+    def _count_refusal(self, code: str, words: str) -> None:
+        self.last_refusal = time.time(), words
+        self._metrics.plans_refused.labels(code).inc()
+        log.warning("plan refused: %s", words)
 
     def refuse_other_than(self, cycle: int | None) -> None:
         """Raises OrderRefusedError where the last plan is not that of this cycle; ``None``: any."""

@@ -75,7 +75,7 @@ def status_document(
         "samples": _samples(config, cycle, metrics),
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
-        "last_plan": _last_plan(plane, silence),
+        **_plans(plane, silence, metrics),
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
         **_gains(plane, state),
         "controller": _controller(config, silence),
@@ -221,6 +221,15 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
         "carried_out": plan.decision == "apply" and because is None,
         "not_carried_out_because": because,
         "overtaken_by": plane.plans.overtaken_by,
+    }
+
+
+def _plans(plane: ControlPlane, silence: PlannerOutage | None, metrics: Metrics) -> dict[str, Any]:
+    at_seconds, words = plane.plans.last_refusal or (None, None)
+    count = metrics.value("plans_refused")
+    return {
+        "last_plan": _last_plan(plane, silence),
+        "plans_refused": {"count": count, "last_at_seconds": at_seconds, "last_words": words},
     }
 
 

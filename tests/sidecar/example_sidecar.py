@@ -197,6 +197,7 @@ def example_status() -> dict[str, Any]:
         },
         "next_observation_at_seconds": NOW_SECONDS + 1_800,
         "last_plan": _plan(),
+        "plans_refused": {"count": 0, "last_at_seconds": None, "last_words": None},
         "last_check": {
             "at_seconds": NOW_SECONDS - 5_400,
             "kind": "check",

@@ -74,3 +74,6 @@ def test_the_good_notification_is_carried_out_and_not_twice(waiting: WaitingSide
     assert waiting.post(waiting.message()) == 200
     assert waiting.sidecar.cycles == 1
     assert waiting.refused()["plans_refused[reason=old_cycle]"] == 1
+    refused = sidecar.status()["plans_refused"]
+    assert refused["last_words"].startswith("old_cycle: ")
+    assert refused["count"] == sidecar.metrics.value("plans_refused")

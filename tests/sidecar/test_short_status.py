@@ -172,6 +172,26 @@ def _gains(*, is_verbose: bool = False, **changes: Any) -> str:
     return "\n".join(gains({**told, "last_plan": plan, **changes}, is_verbose=is_verbose))
 
 
+def test_a_refused_plan_is_told_for_a_day(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(age_seconds: float, *, is_verbose: bool) -> str:
+        status = _status()
+        status["sidecar"]["plans_refused"] = {
+            "count": 3,
+            "last_at_seconds": NOW_SECONDS - age_seconds,
+            "last_words": "old_cycle: the plan is of cycle 7 (plans/7.json from the cloud)",
+        }
+        (print_status if is_verbose else print_short)(status)
+        return " ".join(capsys.readouterr().out.split())
+
+    words = "7.json from the cloud)"
+    assert "plans refused: 3, the last one at 20" in printed(60, is_verbose=False)
+    assert words in printed(60, is_verbose=False)
+    assert words not in printed(90_000, is_verbose=False)
+    assert words in printed(90_000, is_verbose=True)
+    print_short(_status())
+    assert "plans refused" not in capsys.readouterr().out
+
+
 def test_the_plans_gain_stands_beside_the_measurement() -> None:
     both = "mean access time: by the curves 9.12 ms -> 6.42 ms; measured now "
     assert f"{both}7 ms; before" in _gains(measured_access_time_seconds=0.007)
