@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 # Entries of the history that may tell what changed a size.
 _HISTORY = 500
+# The size of a server whose team was told of none.
+_NEVER = -1
 
 
 class TeamReports:
@@ -30,7 +32,7 @@ class TeamReports:
         self._stop = threading.Event()
         self._cycles = 0
         self._wished: set[str] = set()
-        self._told_all = False
+        self._told_bytes: dict[str, int | None] = {}
         self._may_log = True
         self._store: FolderStore | BucketStore | None = None
         self._stored_by: ControllerConfig | None = None
@@ -54,8 +56,8 @@ class TeamReports:
 
     def look(self) -> None:
         """Write the reports, if there is a plan since the last look, for all servers whose teams
-        have set something, and once for each. Raises StoreError, DocumentError: until the next
-        plan, some are old."""
+        have set something, and for each that has another size than its team was told. Raises
+        StoreError, DocumentError: until the next plan, some are old."""
         plan, cycles = self._sidecar.last_plan, self._sidecar.cycles
         if plan is None or cycles == self._cycles:
             return
@@ -66,10 +68,12 @@ class TeamReports:
             for server in told["servers"]
             if server["settings_by"] or server["settings_refused"]
         }
-        # Who has taken back what he set is told that once; and each, once, what he may set.
-        concerned = wishing | self._wished
-        if not self._told_all:
-            concerned |= {server.name for server in config.servers}
+        sizes = {server["name"]: server["maxmemory_bytes"] for server in told["servers"]}
+        changed = {
+            name for name, size in sizes.items() if self._told_bytes.get(name, _NEVER) != size
+        }
+        # Who has taken back what he set is told that once.
+        concerned = wishing | self._wished | changed
         if not concerned or (store := self._store_of(config.controller)) is None:
             return
         history = [json.loads(text) for text in self._sidecar.history(_HISTORY, 1 << 62)]
@@ -78,7 +82,7 @@ class TeamReports:
                 sentences = server_sentences(server, told, history)
                 report = report_document(told["now_seconds"], plan.cycle, sentences, config.limits)
                 store.put(report_key(config.node, server.name), report)
-        self._may_log, self._wished, self._told_all = True, wishing, True
+        self._may_log, self._wished, self._told_bytes = True, wishing, sizes
 
     def _store_of(self, controller: ControllerConfig) -> FolderStore | BucketStore | None:
         """A client of S3 is dear to make, and a reload may bring another place."""

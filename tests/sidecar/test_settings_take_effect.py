@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from sidecar.cli import main
 from sidecar.commands.team_reports import TeamReports
@@ -134,6 +135,27 @@ def test_a_team_is_told_what_became_of_its_settings_by_its_own_rights(
     (reports / "a.json").write_text('{"kind": "spreds.report", "version": 1, "at_seconds": -1}')
     assert main(["weights", "show", *where, "--why"]) == 2
     assert "reports/n1/a.json: at_seconds must be at least 0" in capsys.readouterr().err
+
+
+def test_a_team_that_set_nothing_is_told_when_its_size_has_changed(
+    path: Path, sidecar: Sidecar
+) -> None:
+    reports, report = TeamReports(sidecar), path.parent / "documents/reports/n1/b.json"
+
+    def told() -> str | None:
+        """After a plan; the report's text, if it was written."""
+        report.unlink(missing_ok=True)
+        _next_plan(sidecar)
+        reports.look()
+        return report.read_text() if report.exists() else None
+
+    assert told() is not None
+    assert told() is None
+    with redis.Redis.from_url(sidecar.config.servers[1].url) as client:
+        client.config_set("maxmemory", "9mb")
+    wait_until(lambda: sidecar.status()["servers"][1]["held"], sidecar.status)
+    assert "b has 9 MiB (maxmemory)" in str(told())
+    assert told() is None
 
 
 def test_reports_that_cannot_be_written_are_counted_and_told_once(
