@@ -68,21 +68,24 @@ class SeenTimes:
         """From the earliest to the latest."""
         return max(0.0, self._latest - self._earliest)
 
-    def must_fit(self, ttl_seconds: float, *, is_unit_given: bool) -> None:
-        """Raises TraceError if nothing can be said of such a TTL, or hardly anything while nobody
-        said what unit the times are in."""
-        if self._requests > 1 and self._nearest > ttl_seconds:
+    def must_fit(self, seconds: float, what: str, *, is_unit_given: bool) -> None:
+        """Raises TraceError if nothing can be said of what takes so long, or hardly anything while
+        nobody said what unit the times are in."""
+        if self._requests > 1 and self._nearest > seconds:
             raise TraceError(
-                f"{self._path}: no two requests that follow each other are within the TTL of "
-                f"{ttl_seconds:g} s, the nearest are {self._nearest:g} s apart: {_UNIT}"
+                f"{self._path}: no two requests that follow each other are within {what}, the "
+                f"nearest are {self._nearest:g} s apart: {_UNIT}"
             )
         if not is_unit_given and len(self._gaps):
-            within = float(np.mean(self._gaps <= ttl_seconds))
+            within = float(np.mean(self._gaps <= seconds))
             if within < _FEWEST_WITHIN:
                 raise TraceError(
                     f"{self._path}: of two requests that follow each other, only {within:.1%} are "
-                    f"within the TTL of {ttl_seconds:g} s: {_UNIT}, also s"
+                    f"within {what}: {_UNIT}, also s"
                 )
+
+    def must_not_go_back(self, ttl_seconds: float) -> None:
+        """Raises TraceError if one does, by more than the TTL."""
         if self._furthest_back > ttl_seconds:
             raise TraceError(
                 f"{self._path}: {self.went_back:,} times go back, one by "

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sidecar.traces.reading import Reading
 
 
+# By which LFU's counters fall.
+_MINUTE_SECONDS, _MINUTE_WORDS = 60, "the minute by which LFU forgets"
+
+
 def simulate_lfu_of_file(
     path: TracePath,
     format: str | None,  # noqa: A002
@@ -48,13 +52,15 @@ def simulate_lfu_of_file(
     simulation.set_rate(rate)
     seen = SeenTimes(path)
     for part in sampled_requests(path, format, reading, rate=rate, salt=salt, seen=seen):
-        minutes = (part.times_seconds // 60).astype(np.int64)
+        minutes = (part.times_seconds // _MINUTE_SECONDS).astype(np.int64)
         # A cache has one clock for all that it takes at once.
         ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(minutes)]
         for start, end in zip([0, *ends], ends, strict=False):
             if start < end:
                 accesses = _reads(part.keys[start:end], part.weights[start:end])
-                simulation.access(accesses, 1, int(minutes[start]) * 60, rate)
+                simulation.access(accesses, 1, int(minutes[start]) * _MINUTE_SECONDS, rate)
+    if seen.span_seconds:  # otherwise it has no times
+        seen.must_fit(_MINUTE_SECONDS, _MINUTE_WORDS, is_unit_given=reading.unit_is_given)
     misses = simulation.misses.new.sum(axis=0) / max(1, lru.requests)
     ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio)

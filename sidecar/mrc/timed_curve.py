@@ -116,7 +116,9 @@ def timed_curve_of_file(
         times = np.maximum.accumulate(np.maximum(part.times_seconds, now))
         now = float(times[-1]) if len(times) else now
         caches.take(part.keys, part.weights, times)
-    seen.must_fit(ttl_seconds, is_unit_given=reading.unit_is_given)
+    what = f"the TTL of {ttl_seconds:g} s"
+    seen.must_fit(ttl_seconds, what, is_unit_given=reading.unit_is_given)
+    seen.must_not_go_back(ttl_seconds)
     misses = caches.misses() / max(1, forever.requests)
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sidecar.traces.beginning import MAYBE, NO, YES
+from sidecar.traces.beginning import NO, UNNAMED, YES
 from sidecar.traces.lines import WholeLines, read_rows
 from sidecar.traces.table_header import may_be_header, rises
 
@@ -73,7 +73,7 @@ class BlockFormat:
             return YES
         found = filter(None, map(self._line.fullmatch, lines))
         is_sure = self._sure and self._sure.search(lines[0])
-        return YES if is_sure and rises([line["time"] for line in found]) else MAYBE
+        return YES if is_sure and rises([line["time"] for line in found]) else UNNAMED
 
     def _is_header(self, line: bytes) -> bool:
         return may_be_header(line) and not self._line.fullmatch(line)

@@ -131,9 +131,20 @@ def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
 def _bzip2_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import bz2
 
+    data = file.read(BLOCK_BYTES)
     try:
-        with bz2.open(file) as reader:
-            yield from _blocks(reader)
+        # The library's own reader of files takes a stream that is damaged for the file's end.
+        while data:
+            stream = bz2.BZ2Decompressor()
+            while not stream.eof:
+                if stream.needs_input and not data:
+                    data = file.read(BLOCK_BYTES)
+                    if not data:
+                        raise EOFError("it ends within a stream")
+                block, data = stream.decompress(data, BLOCK_BYTES), b""
+                if block:
+                    yield block
+            data = stream.unused_data or file.read(BLOCK_BYTES)
     except (OSError, EOFError) as error:
         raise _unreadable(path, error) from error
 

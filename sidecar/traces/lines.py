@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES = 1 << 20
 _ZEROS = b"\0" * 64
 _ROOM = 1 << 14  # requests parsed at a time
+_FIRST_LINES = 512  # that tell what the columns are
 _LINES_FOR_PYTHON = 32  # at a time, from one on that the compiled reader cannot read
 
 
@@ -56,7 +57,7 @@ class WholeLines:
 
     def first_lines(self) -> list[bytes]:
         """Some, without their ends."""
-        return self._first[: 1 << 16].split(b"\n")[:-1][:_LINES_FOR_PYTHON]
+        return self._first[: 1 << 16].split(b"\n")[:-1][:_FIRST_LINES]
 
     def skip_header(self) -> None:
         """The first line holds no request."""

@@ -2,7 +2,7 @@
 
 A format is a module of ``formats``. It has
 
-* ``detect(beginning)``: ``YES``, ``MAYBE`` or ``NO``;
+* ``detect(beginning)``: ``YES``, ``MAYBE``, ``UNNAMED`` or ``NO``;
 * ``read(path, blocks, reading)``: its requests, as ``lines.ParsedRequests``; or, where the compiled
   library takes its records as they are, ``RECORD_BYTES``, ``TAKEN_BY`` and ``columns(records)``;
 * ``LACKS``, if its requests do not say a ``time`` or a ``size``;
@@ -115,18 +115,18 @@ def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # n
     if format:
         return format
     beginning = Beginning(path, first)
-    maybe, misnamed = [], []
+    maybe, misnamed = {}, []
     for name in FORMATS:
         how = format_named(name).detect(beginning)
-        if how >= MAYBE and not _fits(name, beginning):
+        if how and not _fits(name, beginning):
             misnamed += [name] * (how == YES)
         elif how == YES:
             return name
-        elif how == MAYBE:
-            maybe.append(name)
-    if len(maybe) == 1:
-        return maybe[0]
-    raise _unknown(path, maybe or misnamed, beginning)
+        elif how:
+            maybe[name] = how
+    if len(maybe) == 1 and MAYBE in maybe.values():
+        return next(iter(maybe))
+    raise _unknown(path, [*maybe] or misnamed, beginning)
 
 
 def _not_read(first: bytes) -> str:

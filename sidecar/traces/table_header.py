@@ -23,13 +23,17 @@ COLUMN_NAMES = {
     "size": ("size", "obj_size", "object_size", "len", "objectsize", "response_size", "value_size"),
 }
 """Of a table's header; the first that is there counts."""
+# In each of which there may be an object of the same name.
+_PLACES = ("bucket", "volume", "disk", "device", "lun", "namespace", "database", "tenant")
 OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
 OPERATION_NAMES = (
     *(OPERATION, "operation", "command", "cmd", "opcode", "op_type", "optype", "method", "verb"),
     *("op_name", "http_method", "query_type", "event", "event_type", "request_type", "req_type"),
     *("io_type", "iotype", "rw", "action", "type"),
 )
-_ENOUGH_LINES = 8
+_ENOUGH_LINES, _SIZES_A_KEY, _FEW_STEPS = 8, 2, 2
+# Or what has one of these in its name.
+_OPERATION_WORDS = ("operation", "command", "method", "opcode", "verb")
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
@@ -63,8 +67,9 @@ def read_header(
         _place(path, header, names, column, column in may_lack) for column in COLUMN_NAMES
     )
     key_size, repeats = (names.index(name) if name in names else -1 for name in (KEY_SIZE, REPEATS))
-    found = [names.index(name) for name in OPERATION_NAMES if name in names]
-    operation = found[0] if found else -1
+    found = [name for name in OPERATION_NAMES if name in names]
+    found += [name for name in names if any(word in name for word in _OPERATION_WORDS)]
+    operation = names.index(found[0]) if found else -1
     if size < 0:
         key_size = -1
     count = len(names)
@@ -118,29 +123,65 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
         )
     except ValueError:
         return  # who reads them says what is wrong
-    what, which = "", "second"
-    if {key.lower() for key in keys} <= _NO_KEYS:
-        what = "operations"
-    elif len(keys) >= _ENOUGH_LINES and not _in_order(times) and (rises(keys) or rises(sizes)):
-        what, which = "times, which only rise", "second" if rises(keys) else "third"
-    if what:
+    if what := _not_as_they_should(times, keys, sizes):
         raise TraceError(
-            f"{path}: its {which} column has {what}, and no header is above it: without one the "
-            f"columns are time,key,size; name them in a header (time, key, size, {OPERATION})"
+            f"{path}: its {what}, and no header is above it: without one the columns are "
+            f"time,key,size; write it as CSV with a header that names them (time, key, size, "
+            f"{OPERATION})"
         )
 
 
-def check_operations(path: TracePath, lines: Sequence[bytes], columns: Columns) -> None:
-    """Raises TraceError where a column that nobody takes seems to say what each request does."""
-    if columns.operation >= 0:
-        return
+def _not_as_they_should(
+    times: Sequence[bytes], keys: Sequence[bytes], sizes: Sequence[bytes]
+) -> str:
+    """Which column is not what it should be; empty: none seems so."""
+    if {key.lower() for key in keys} <= _NO_KEYS:
+        return "second column has operations"
+    if len(keys) < _ENOUGH_LINES:
+        return ""
+    if not _in_order(times):
+        for column, which in ((keys, "second"), (sizes, "third")):
+            if _in_order(column) and len(set(column)) > 1:
+                return f"{which} column has times, which only rise"
+    elif _in_order(keys) and _are_times(keys, sizes):
+        return "second column has times, which only rise"
+    # An object has one size, or few in a row.
+    if len(keys) >= 2 * _ENOUGH_LINES and len(set(sizes)) > _SIZES_A_KEY * len(set(keys)):
+        return "second column has fewer keys than the third has sizes"
+    return ""
+
+
+def _are_times(keys: Sequence[bytes], sizes: Sequence[bytes]) -> bool:
+    """Of numbers in order: whether they rise by this and that, and not by one as names do that are
+    given one after the other; or come again at once, and with other sizes."""
+    sizes_of: dict[bytes, set[bytes]] = {}
+    for key, size in zip(keys, sizes, strict=True):
+        sizes_of.setdefault(key, set()).add(size)
+    again = len(keys) - len(sizes_of)
+    if again:
+        return sum(len(found) - 1 for found in sizes_of.values()) > again / 2
+    steps = {now - before for before, now in pairwise(map(moment, keys)) if now > before}
+    return len(steps) > _FEW_STEPS
+
+
+def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> None:
+    """Raises TraceError where a column that nobody takes seems to say what each request does, or
+    belongs to the key."""
     try:
         rows = [split(line, columns.delimiter) for line in lines if line.strip()]
     except ValueError:
         return
     for place, name in enumerate(rows[0] if rows else ()):
+        if place in (columns.key, columns.operation):
+            continue
         said = {row[place].strip().lower() for row in rows[1:] if len(row) == len(rows[0])}
-        if place != columns.key and said and said <= _NO_KEYS and not said <= set(READS):
+        if _name(name) in _PLACES and len(said) > 1:
+            raise TraceError(
+                f"{path}: the same key may be in several of the column {shown(name)}: write both "
+                "as one column, the key"
+            )
+        is_free = columns.operation < 0 and said
+        if is_free and said <= _NO_KEYS and not said <= set(READS):
             raise TraceError(
                 f"{path}: the column {shown(name)} has operations, of which only reads count: name "
                 f"it {OPERATION}"
@@ -180,7 +221,11 @@ def _names(header: bytes, delimiter: bytes) -> list[str]:
         fields = split(header, delimiter)
     except ValueError:
         return []
-    return [name.strip(b'# \r"').decode("utf-8", "replace").lower() for name in fields]
+    return [_name(field) for field in fields]
+
+
+def _name(field: bytes) -> str:
+    return field.strip(b'# \r"').decode("utf-8", "replace").lower()
 
 
 def _place(path: TracePath, header: bytes, names: list[str], column: str, may_lack: bool) -> int:

@@ -496,6 +496,19 @@ def test_lfu_keeps_what_is_read_often_where_lru_does_not(tmp_path, capsys, how):
     assert found["allkeys-lfu"]["miss_ratios"][-1] == pytest.approx(0.51, abs=0.03)
 
 
+def test_lfu_asks_for_the_unit_of_times_that_are_hardly_seconds(tmp_path, capsys):
+    path = tmp_path / "us.csv"
+    path.write_text("".join(f"{at * 10_000},{at % 7},1\n" for at in range(200)))
+    ask = ["mrc", str(path), "--policy", "allkeys-lfu"]
+    assert main(ask) == 2
+    assert "within the minute by which LFU forgets, the nearest are 10000 s" in (
+        capsys.readouterr().err
+    )
+    assert main([*ask, "--time-unit", "us"]) == 0
+    path.write_text("".join(f"{at % 7}\n" for at in range(200)))
+    assert main([*ask, "--format", "keys"]) == 0
+
+
 PLAIN = ["--bytes", "--json", "--rate", "0.5", "--rate=.25", "--objects", "7", "--salt=3", "a.csv"]
 PLAIN += ["--points", "4", "--hit-ratio", "0.9", "--hit-ratio=.5", "--plot", "x.svg", "-", "b"]
 PLAIN += ["--format=csv", "--rat", "--rate=", "--json=1", "-h", "--", "--salt", "-1", "1e9", "--x"]

@@ -534,6 +534,76 @@ def test_a_table_without_a_header_is_not_taken_for_something_else(ask, name, for
     assert words in found
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "words"),
+    [
+        # A number, ten requests a second, the key.
+        ("a.csv", lambda at, key: f"{at},{1.7e9 + at // 10:.0f},{key}", "times, which only rise"),
+        ("a.tr", lambda at, key: f"{at} {1.7e9 + at // 10:.0f} {key}", "times, which only rise"),
+        # A number, a time in microseconds, the key.
+        ("a.csv", lambda at, key: f"{at},{1.7e15 + at * at:.0f},{key}", "times, which only rise"),
+        ("a.csv", lambda at, key: f"{key},{1.7e9 + at // 10:.0f},99", "times, which only rise"),
+        ("a.csv", lambda at, key: f"{at},{('HGET', 'EXPIRE')[at % 2]},{key}", "fewer keys than"),
+        ("a.txt", lambda at, key: f"{at} {at % 2} {key}", "fewer keys than the third has sizes"),
+        # A time, a client, the key, its size.
+        ("a.tr", lambda at, key: f"{at} {at % 4} {at % 97} 500", "fewer keys than"),
+        # Like Tencent's, and not called so.
+        ("a.log", lambda at, key: f"{1.7e9 + at:.0f},{key},50,0,7", "text that could be tencent"),
+    ],
+)
+def test_the_key_is_not_taken_from_another_column_without_a_header(ask, name, row, words):
+    rows = [row(at, key) for at, key in enumerate(KEYS * 5)]
+    found = ask(name, "\n".join([*rows, ""]))
+    assert isinstance(found, str), found
+    assert words in found
+
+
+def test_names_that_are_given_one_after_the_other_are_keys(ask):
+    """In a header's place stands what LRB's traces begin with: new keys, of their own sizes."""
+    rows = [f"{at} {at % 400} {at % 400 * 7 % 90 + 1}" for at in range(800)]
+    found = ask("a.tr", "\n".join([*rows, ""]))
+    assert (found["requests"], found["sizes"][-1]) == (800, 400)
+
+
+@pytest.mark.parametrize("place", ["bucket", "Volume"])
+def test_one_key_in_several_places_is_not_one_object(ask, place):
+    text = lines("{at},{key},7,b{sector}", header=f"time,key,size,{place}")
+    assert "the same key may be in several of the column" in ask("a.csv", text)
+    same = lines("{at},{key},7,b", header=f"time,key,size,{place}")
+    assert ask("a.csv", same)["requests"] == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "hit", "miss"), [("cache_status", "HIT", "MISS"), ("event", "get_hit", "get_miss")]
+)
+def test_what_became_of_a_read_says_that_it_is_one(ask, plain, name, hit, miss):
+    rows = [f"{at},{key},7,{hit if at % 3 else miss}" for at, key in enumerate(KEYS)]
+    assert curve(ask("a.csv", "\n".join([f"time,key,size,{name}", *rows, ""]))) == plain
+
+
+@pytest.mark.parametrize("name", ["request_method", "redis_command", "verb_used"])
+def test_operations_that_begin_late_do_not_count_as_reads(ask, plain, name):
+    rows = [f"{at},{key},7,GET" for at, key in enumerate(KEYS)]
+    rows += [f"{at + 60},{at},7,HSET" for at in range(60)]
+    found = ask("a.csv", "\n".join([f"time,key,size,{name}", *rows, ""]))
+    assert (curve(found), found["dropped_requests"]) == (plain, {"HSET": 60})
+
+
+def test_a_stream_of_bzip2_that_is_damaged_is_not_the_end_of_the_file(ask, plain):
+    """As of logs that were packed a day at a time."""
+    first, second = (bz2.compress(text.encode()) for text in _halves(lines("{at},{key},7")))
+    assert curve(ask("a.csv.bz2", first + second)) == plain
+    broken = bytearray(second)
+    broken[2] ^= 8
+    assert "a.csv.bz2: cannot be read" in ask("a.csv.bz2", first + bytes(broken))
+    assert "cannot be read: it ends within a stream" in ask("a.csv.bz2", first + second[:-9])
+
+
+def _halves(text: str) -> tuple[str, str]:
+    middle = text.index("\n", len(text) // 2) + 1
+    return text[:middle], text[middle:]
+
+
 @pytest.mark.parametrize("kind", ["msr", "alibaba", "tencent", "spc"])
 def test_a_header_above_a_trace_of_blocks_is_no_request(ask, plain, kind):
     name, form, _ = FORMATS[kind]

@@ -12,7 +12,7 @@ from sidecar.traces.columns import DELIMITERS, split
 from sidecar.traces.file import TraceError
 from sidecar.traces.lines import WholeLines, read_columns
 from sidecar.traces.table_header import (
-    check_operations,
+    check_unused,
     check_without_header,
     header_names,
     may_be_header,
@@ -62,7 +62,7 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
     except ValueError as error:
         raise TraceError(f"{path}: line 1: {error}") from error
     if has_header:
-        check_operations(path, lines.first_lines(), columns)
+        check_unused(path, lines.first_lines(), columns)
         lines.skip_header()
         reading.columns = columns.named(header_names(header)[0], reading.may_lack)
     else:
