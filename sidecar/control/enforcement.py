@@ -76,10 +76,7 @@ class Enforcement:
         before = self.sizes_in_force()
         sizes = self._engage(None, "initial sizes")
         changed = {name: size for name, size in sizes.items() if size != before.get(name, size)}
-        ways = (
-            f"{name} {found_size(before[name])} -> {format_size(size)}"
-            for name, size in changed.items()
-        )
+        ways = (f"{n} {found_size(before[n])} -> {format_size(s)}" for n, s in changed.items())
         return f"; {', '.join(ways)}" if changed else ""
 
     def move(self, sizes_bytes: Mapping[str, int], purpose: str, asked: Asked) -> None:
@@ -109,8 +106,8 @@ class Enforcement:
             raise ValueError("nothing is set now")
         had, readings = self._store.now.targets_bytes, self._actuator.readings
         fixed = unmovable_bytes(self._actuator.states())
-        servers, budget = self.config.servers, self.budget_bytes
-        fitted = partial(fitted_sizes, servers, {**had, **sizes_bytes}, fixed, budget)
+        servers, budget, whole = self.config.servers, self.budget_bytes, {**had, **sizes_bytes}
+        fitted = partial(fitted_sizes, servers, whole, fixed, budget)
         sizes = fitted(least := self._actuator.least_bytes())
         room = RoomMade.for_needs(fitted(held_by_replicas(readings)), sizes, least)
         before = had if at_once_bytes else self.sizes_in_force()
@@ -118,6 +115,7 @@ class Enforcement:
         if at_once_bytes:
             at_once = fitted_sizes(servers, {**sizes, **at_once_bytes}, fixed, budget, least)
         self._actuator.engage(at_once, sizes, purpose)
+        self._actuator.fallen.depart(sizes, whole)
         with self._store.update() as state:
             state.make_room(room or state.room)
         self._tell_changes(before, sizes, purpose)
@@ -215,8 +213,7 @@ class Enforcement:
             or state.control.holds(name, reading.maxmemory_bytes)
         }
         servers = with_minima_that_fit(self.config.servers, budget_bytes := self.budget_bytes)
-        # One that does not evict and has no limit counts with an equal share, or with more that it
-        # uses or that is planned, and gets none.
+        # One that does not evict and has no limit counts with a share, or more, and gets none.
         share = budget_bytes // len(servers)
         planned = state.targets_bytes if was_engaged else unread_sizes(servers, found, budget_bytes)
         limits = {one: found[one] or max(share, goals.get(one, 0)) for one in fixed}
@@ -238,8 +235,9 @@ class Enforcement:
         held = begun(held_by_replicas(readings))[1]
         room = state.room or RoomMade.for_needs(held, targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
-        targets = {**targets, **(targets_bytes or {})}
-        self._actuator.engage(sizes, targets, purpose, asked)
+        self._actuator.engage(sizes, targets := targets | dict(targets_bytes or {}), purpose, asked)
+        if not was_engaged:
+            self._actuator.fallen.depart(targets, targets | {n: s for n, s in found.items() if s})
         with self._store.update() as state:
             state.control = replace(state.control, engaged=True, restoring_bytes={})
             state.make_room(room.returned(before_room) if room and before_room else room)

@@ -63,7 +63,7 @@ class Actuator:
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
-        fitted: planned sizes before and after the budget fell, or rose, and why.
+        fallen, fitted: sizes before the budget fell; before and after it fell, or rose, and why.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Actuator:
             server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
         }
         self._store, self._metrics, self._lock = store, metrics, threading.RLock()
-        self._fallen = FallenBudget(metrics)
+        self.fallen = FallenBudget(store, metrics)
         self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
@@ -111,7 +111,8 @@ class Actuator:
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
             self.set_targets(targets_bytes, purpose, asked)
             self.intermediate_sizes.begin(sizes_bytes)
-            self._fallen.forget()
+            if asked is None:
+                self.fallen.depart(targets_bytes)
             self.looks_on = False
 
     def contest(self, sizes_bytes: Sizes) -> None:  # what they have is to be put back
@@ -155,8 +156,8 @@ class Actuator:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
                 self.guard.expect(targets)
             self.guard.take(targets)
-            if asked is not None:
-                self._fallen.forget()
+            if asked is not None:  # what a plan leaves of a whole budget, nobody is to have
+                self.fallen.depart(targets, None if self.budget.source == "rss" else {})
             self.intermediate_sizes.retarget(targets)
             self.convergence.depart(purpose, is_by_plan=asked is not None)
         self._thread.wake()
@@ -272,7 +273,7 @@ class Actuator:
             return
         state, fixed = self._store.now, unmovable_bytes(self._steps())
         sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
-        fitted = self._fallen.sizes(self.configs, state, sizes, fixed, self.budget, least)
+        fitted = self.fallen.sizes(self.configs, state, sizes, fixed, self.budget, least)
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])

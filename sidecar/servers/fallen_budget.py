@@ -10,6 +10,7 @@ from sidecar.servers.budget_fit import fitted_sizes, fitted_to_budget, is_about
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.shrink_guard import Sizes
 from sidecar.state.sidecar_state import SidecarState
+from sidecar.state.state_store import StateStore
 
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
@@ -20,18 +21,22 @@ class FallenBudget:
     """Of one node, over time.
 
     What an operator, or the machine, takes and gives is for the next plan to divide. What resident
-    memory took, as clients' buffers do in a moment, goes back to those who had it.
+    memory took, as clients' buffers do in a moment, goes back to those who had it, also where
+    another plan or the sidecar's restart came between.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        # Planned before resident memory lowered the budget; and the budget then, or last.
-        self._before: Sizes = {}
+    def __init__(self, store: StateStore, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
         self._budget_bytes = 0
 
-    def forget(self) -> None:
-        """Other sizes are planned, by a plan or an order."""
-        self._before = {}
+    def depart(self, targets_bytes: Sizes, whole_bytes: Sizes | None = None) -> None:
+        """Other sizes are planned; ``whole_bytes``: those that were wanted, if the budget cut
+        them."""
+        before = self._store.now.before_fall_bytes
+        if whole_bytes is None:
+            whole_bytes = _on_the_way_back(targets_bytes, before, sum(before.values()))
+        is_cut = sum(whole_bytes.values()) > sum(targets_bytes.values())
+        self._remember(whole_bytes if is_cut else {})
 
     def sizes(
         self,
@@ -43,7 +48,7 @@ class FallenBudget:
         least_bytes: Sizes,
     ) -> tuple[Sizes, Sizes, str] | None:
         """The sizes to plan, those to have at once, and why; ``None``: they stay."""
-        planned = state.targets_bytes
+        planned, before = state.targets_bytes, state.before_fall_bytes
         wanted, own = (planned, sizes_bytes), state.without_needs
         fitted = fitted_to_budget(
             servers, wanted, own, fixed_bytes, budget.bytes, least_bytes, self._metrics
@@ -51,12 +56,31 @@ class FallenBudget:
         if fitted is not None:
             self._budget_bytes = budget.bytes
             is_by_memory = budget.source == "rss"
-            self._before = (self._before or own or planned) if is_by_memory else {}
+            self._remember((before or own or planned) if is_by_memory else {})
             return *fitted, BUDGET_FELL
-        if not self._before or budget.bytes <= self._budget_bytes:
+        if not before or budget.bytes <= self._budget_bytes:
             return None
         self._budget_bytes = budget.bytes
-        again = fitted_sizes(servers, self._before, fixed_bytes, budget.bytes, least_bytes)
-        if is_about(again, self._before):
-            self._before = {}
+        back = _on_the_way_back(planned, before, budget.bytes)
+        if budget.source != "rss" or (back and is_about(back, before)):
+            self._remember({})
+        if not back:
+            return None
+        again = fitted_sizes(servers, back, fixed_bytes, budget.bytes, least_bytes)
         return None if is_about(again, planned) else (again, sizes_bytes, BUDGET_IS_BACK)
+
+    def _remember(self, sizes_bytes: Sizes) -> None:
+        if self._store.now.before_fall_bytes != sizes_bytes:
+            with self._store.update() as state:
+                state.before_fall_bytes = dict(sizes_bytes)
+
+
+def _on_the_way_back(sizes_bytes: Sizes, before_bytes: Sizes, budget_bytes: int) -> Sizes:
+    """These sizes, and of what there is beside them to each a part of what it has lost; empty where
+    nobody has lost anything, or nothing is there."""
+    lost = {n: max(0, before_bytes.get(n, 0) - size) for n, size in sizes_bytes.items()}
+    all_lost, spare = sum(lost.values()), budget_bytes - sum(sizes_bytes.values())
+    if spare <= 0 or not all_lost:
+        return {}
+    spare = min(spare, all_lost)
+    return {n: size + lost[n] * spare // all_lost for n, size in sizes_bytes.items()}

@@ -17,8 +17,8 @@ measured, again and again.
 
 The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
 that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
-and does not go up and down with one that moves. What clients' buffers took, and let go, comes back
-after ``SETTLE_SECONDS``.
+and does not go up and down with one that moves. What clients' buffers or scripts took, and let go,
+comes back after ``SETTLE_SECONDS``.
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ class ResidentBudget:
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
-        # When it was above last, what clients' buffers took then at most, and from what it fell.
-        self._above_at, self._most_clients, self._fell_from = -math.inf, 0, 0
+        # When it was above last, and of that time the most that clients' buffers took, and pages
+        # that no use explains; from what it fell, and to what.
+        self._above_at, self._fell_from, self._fell_to = -math.inf, 0, 0
+        self._most_clients = self._most_beside = 0
         # While above the limit: the most of resident memory, and at the start, what was in force
         # and what was allowed.
         self._exceeded: tuple[float, float, float] | None = None
@@ -143,6 +145,7 @@ class ResidentBudget:
             self._exceeded, self.is_vain = None, False
         else:
             self._above_at, self._most_clients = now_seconds, max(self._most_clients, clients)
+            self._most_beside = max(self._most_beside, self._beside(resident, used))
             self._fell_from = max(self._fell_from, self.bytes or 0)
         if not acts:
             budget = could_be
@@ -155,9 +158,13 @@ class ResidentBudget:
             budget = max(could_be, used)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
-            budget = max(budget, self._let_go(self.bytes, clients, now_seconds))
+            beside = self._most_beside - self._beside(resident, used)
+            let_go = max(self._most_clients - clients, beside)
+            budget = max(budget, self._back_from(let_go, now_seconds))
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
+        if acts and is_above:
+            self._fell_to = self.bytes
         return self.bytes
 
     def _most_idle(self, readings: Sequence[ServerReading]) -> float:
@@ -228,14 +235,19 @@ class ResidentBudget:
             format_size(taken),
         )
 
-    def _let_go(self, budget: int, clients: int, now_seconds: float) -> int:
-        """With what clients took, and have not any more: that did fit before, whatever pages the
-        servers hold now that gave it."""
-        let_go = self._most_clients - clients
-        if let_go <= 0 or now_seconds - self._above_at < SETTLE_SECONDS:
-            return budget
-        back = max(budget, min(self._fell_from, budget + let_go))
-        self._fell_from, self._most_clients = 0, 0
+    def _beside(self, resident: int, used: int) -> int:
+        """Pages that neither programs nor keys explain, as of a script's garbage."""
+        return max(0, int(resident - (self._idle_bytes or 0) - self._pages_ratio * used))
+
+    def _back_from(self, let_go: int, now_seconds: float) -> int:
+        """What it fell to, with what clients or scripts took, and have not any more: that did fit
+        before, whatever pages the servers hold now that gave it."""
+        since = now_seconds - self._above_at
+        if let_go <= 0 or since < SETTLE_SECONDS:
+            return 0
+        back = min(self._fell_from, self._fell_to + let_go)
+        if back == self._fell_from or since >= HOLD_SECONDS:
+            self._fell_from = self._fell_to = self._most_clients = self._most_beside = 0
         return back
 
     def _raised(

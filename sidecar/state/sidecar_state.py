@@ -115,6 +115,8 @@ class SidecarState:
         promoted_bytes: of those that were promoted since, until a plan goes by their curve, what
             was planned for them then.
         listeners: users that were first seen to listen, by a server's address.
+        before_fall_bytes: what was planned before resident memory lowered the budget, or what of
+            that later plans left, until it leaves room again.
     """
 
     last_cycle: int = 0
@@ -138,6 +140,7 @@ class SidecarState:
     run_ids: dict[str, str] = field(default_factory=dict)
     replicas: tuple[str, ...] = ()
     promoted_bytes: dict[str, int] = field(default_factory=dict)
+    before_fall_bytes: dict[str, int] = field(default_factory=dict)
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -219,6 +222,7 @@ class SidecarState:
             run_ids=_texts(fields.table("run_ids", {})),
             replicas=read_list(fields, "replicas", str, "servers"),
             promoted_bytes=read_sizes(fields.table("promoted_bytes", {})),
+            before_fall_bytes=read_sizes(fields.table("before_fall_bytes", {})),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")

@@ -25,7 +25,7 @@ from sidecar.config.node import ServerConfig, load_config
 from sidecar.control import control_plane
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
-from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK
+from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, FallenBudget
 from sidecar.servers.memory_budget import MemoryBudget, Source
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.actuated_node import MB, ActuatedNode, fill
@@ -259,9 +259,36 @@ def test_what_resident_memory_took_goes_back_to_who_had_it(node: ActuatedNode) -
 
 def test_what_is_planned_since_resident_memory_took_it_stays(node: ActuatedNode) -> None:
     _budget_becomes(node, 24 * MB, "rss")
-    node.actuator.engage({"s0": 9 * MB, "s1": 15 * MB}, {"s0": 9 * MB, "s1": 15 * MB}, "an order")
+    sizes = {"s0": 9 * MB, "s1": 15 * MB}
+    node.actuator.engage(sizes, sizes, "an order")
+    node.actuator.fallen.depart(sizes, sizes)
     _budget_becomes(node, 48 * MB, "file")
-    assert node.actuator.targets() == {"s0": 9 * MB, "s1": 15 * MB}
+    assert node.actuator.targets() == sizes
+
+
+def test_an_order_that_the_fallen_budget_cut_is_had_when_it_is_back(node: ActuatedNode) -> None:
+    _budget_becomes(node, 24 * MB, "rss")
+    sizes, whole = {"s0": 9 * MB, "s1": 15 * MB}, {"s0": 18 * MB, "s1": 30 * MB}
+    node.actuator.engage(sizes, sizes, "rolled back")
+    node.actuator.fallen.depart(sizes, whole)
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets() == whole
+
+
+def test_what_resident_memory_took_goes_back_whatever_came_between(node: ActuatedNode) -> None:
+    """Room for somebody's need, a plan for the fallen budget, and a restart of the sidecar."""
+    _budget_becomes(node, 24 * MB, "rss")
+    sizes = {"s0": 9 * MB, "s1": 15 * MB}
+    node.actuator.engage(sizes, sizes, "room for what s1 needs")
+    _budget_becomes(node, 36 * MB, "rss")
+    assert node.actuator.targets() == {"s0": 19.5 * MB, "s1": 16.5 * MB}
+    planned = {"s0": 20 * MB, "s1": 10 * MB}
+    node.actuator.engage(planned, planned, "a plan")
+    store = node.actuator._store
+    node.actuator.fallen = FallenBudget(store, node.metrics)
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets() == {"s0": 30 * MB, "s1": 18 * MB}
+    assert not store.now.before_fall_bytes
 
 
 def test_when_it_rises_nothing_moves(node: ActuatedNode, cgroup: Path) -> None:
