@@ -144,9 +144,7 @@ class ResidentBudget:
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
         else:
-            self._above_at, self._most_clients = now_seconds, max(self._most_clients, clients)
-            self._most_beside = max(self._most_beside, self._beside(resident, used))
-            self._fell_from = max(self._fell_from, self.bytes or 0)
+            self._note_above(now_seconds, clients, self._beside(resident, used))
         if not acts:
             budget = could_be
         elif is_above:
@@ -158,9 +156,8 @@ class ResidentBudget:
             budget = max(could_be, used)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
-            beside = self._most_beside - self._beside(resident, used)
-            let_go = max(self._most_clients - clients, beside)
-            budget = max(budget, self._back_from(let_go, now_seconds))
+            back = self._back(clients, self._beside(resident, used), now_seconds)
+            budget = max(budget, back)
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
         if acts and is_above:
@@ -239,9 +236,15 @@ class ResidentBudget:
         """Pages that neither programs nor keys explain, as of a script's garbage."""
         return max(0, int(resident - (self._idle_bytes or 0) - self._pages_ratio * used))
 
-    def _back_from(self, let_go: int, now_seconds: float) -> int:
+    def _note_above(self, now_seconds: float, clients: int, beside: int) -> None:
+        self._above_at, self._most_clients = now_seconds, max(self._most_clients, clients)
+        self._most_beside = max(self._most_beside, beside)
+        self._fell_from = max(self._fell_from, self.bytes or 0)
+
+    def _back(self, clients: int, beside: int, now_seconds: float) -> int:
         """What it fell to, with what clients or scripts took, and have not any more: that did fit
         before, whatever pages the servers hold now that gave it."""
+        let_go = max(self._most_clients - clients, self._most_beside - beside)
         since = now_seconds - self._above_at
         if let_go <= 0 or since < SETTLE_SECONDS:
             return 0
