@@ -56,6 +56,7 @@ class PlanVerification:
         self._asked = asked
         self._outcome: PlanOutcome | None = None
         self._before_bytes: dict[str, int] = {}
+        self._planned_bytes: dict[str, int] = {}
         self._cycle_seconds = 0.0
         self._givers = RoomGivers()
         self.last: Check | None = None
@@ -74,6 +75,7 @@ class PlanVerification:
         self._outcome = None
         if observation is not None:
             self._before_bytes = dict(before_bytes)
+            self._planned_bytes = {one.name: one.maxmemory_bytes for one in plan.servers}
             self._cycle_seconds = observation.cycle_seconds
             self._outcome = PlanOutcome(observation, plan, in_force_bytes)
 
@@ -98,16 +100,11 @@ class PlanVerification:
         if restarted := self._outcome.restarted:
             self.disturbed(f"{', '.join(restarted)} restarted")
             return
-        changed = self._outcome.changed
         for name, reading in readings.items():
-            if (
-                reading is None
-                or not reading.unyielding_bytes
-                or name not in changed & targets.keys()
-            ):
+            if reading is None or not reading.unyielding_bytes or not self._took_of(name):
                 continue
             least_bytes = reading.unevictable_bytes
-            if targets[name] < min(self._before_bytes.get(name, 0), least_bytes):
+            if targets.get(name, least_bytes) < min(self._before_bytes.get(name, 0), least_bytes):
                 why = f"no eviction frees some {format_size(least_bytes)} of it"
                 self._stop(name, why, waits=False)
                 return  # the others at the next look, if there is a plan to judge then
@@ -139,9 +136,14 @@ class PlanVerification:
         """A server refuses writes for want of memory: what the plan took of it is taken back, once.
         What others took is no part of that."""
         now_bytes = self._store.now.targets_bytes.get(name, 0)
-        took = self._outcome is not None and name in self._outcome.changed
-        if took and now_bytes < self._before_bytes.get(name, 0):
+        if self._took_of(name) and now_bytes < self._before_bytes.get(name, 0):
             self._stop(name, f"{name} refuses writes", waits=True)
+
+    def _took_of(self, name: str) -> bool:
+        """Whether the plan that is judged took of a server, and not room for others alone."""
+        if self._outcome is None or name not in self._outcome.changed:
+            return False
+        return self._planned_bytes.get(name, 0) < self._before_bytes.get(name, 0)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over that took so long: the part of a server that what came

@@ -81,7 +81,8 @@ class EvictionYield:
         if learned is not None and (
             learned.before.run_id != reading.run_id
             or now_seconds - learned.at_seconds > FORGET_SECONDS
-            or reading.counted_bytes < learned.unevictable_bytes
+            # A little of it comes and goes with its clients.
+            or reading.counted_bytes < (1 - FEWEST_RATIO) * learned.unevictable_bytes
             or _have_come_back(learned.before, reading)
         ):
             self._learned = None
@@ -91,9 +92,9 @@ class EvictionYield:
             self._before = None  # a primary drops its replicas' keys, whatever their limits
         elif reading.maxmemory_bytes < (last.maxmemory_bytes or last.counted_bytes):
             self._before, self._portion_at_seconds = self._before or last, now_seconds
-        elif (
-            reading.maxmemory_bytes > last.maxmemory_bytes > 0
-            or now_seconds - self._portion_at_seconds > PAUSE_SECONDS
+        elif now_seconds - self._portion_at_seconds > PAUSE_SECONDS or (
+            # What it seems to need it is given at once, and that is no end.
+            reading.maxmemory_bytes > last.maxmemory_bytes > 0 and self._seems_since_seconds is None
         ):
             self._before = None
 
@@ -101,10 +102,15 @@ class EvictionYield:
         gone = _evictable_keys(before) - _evictable_keys(now)
         if gone < max(FEWEST_KEYS, FEWEST_RATIO * _evictable_keys(before)) or now.freeing_objects:
             return False
-        return _unexplained_bytes(before, now) > MOST_UNEXPLAINED_RATIO * _keys_bytes(now)
+        unexplained = _unexplained_bytes(before, now)
+        if not now.keys and unexplained < FEWEST_RATIO * _keys_bytes(before):
+            return False  # some of its own is left of any server
+        return unexplained > MOST_UNEXPLAINED_RATIO * _keys_bytes(now)
 
     def _learn(self, before: ServerReading, now: ServerReading) -> None:
-        unevictable_bytes = now.unevictable_bytes + _unexplained_bytes(before, now)
+        unevictable_bytes = now.unevictable_bytes
+        if now.keys:  # otherwise that is all that it holds
+            unevictable_bytes += _unexplained_bytes(before, now)
         if self._learned is None:
             self._metrics.shrinks_in_vain.labels(self._name).inc()
             gone = _evictable_keys(before) - _evictable_keys(now)
@@ -135,7 +141,9 @@ def _unexplained_bytes(before: ServerReading, now: ServerReading) -> int:
 
 
 def _keys_bytes(reading: ServerReading) -> int:
-    return reading.counted_bytes - reading.unevictable_bytes
+    """Also of one without a key: of that, nothing is a key's."""
+    told = reading.unevictable_bytes if reading.keys else reading.baseline_bytes
+    return reading.counted_bytes - told
 
 
 def _evictable_keys(reading: ServerReading) -> int:

@@ -156,8 +156,7 @@ class ResidentBudget:
             budget = max(could_be, used)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
-            back = self._back(clients, self._beside(resident, used), now_seconds)
-            budget = max(budget, back)
+            budget = max(budget, self._back(clients, self._beside(resident, used), now_seconds))
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
         if acts and is_above:

@@ -52,6 +52,31 @@ def test_what_keys_do_not_bring_back_is_found_before_many_are_gone(beside: int) 
     assert beside == 0
 
 
+def test_what_is_left_without_a_key_is_none_whatever_it_is_given_meanwhile() -> None:
+    """Who takes all at once leaves no key: with none, all that a server holds seemed to be needed,
+    and with a first one nothing. It was given room and lost it again, several times a second."""
+    learns = EvictionYield("a", Metrics())
+    learns.learn(_reading(KEYS, 8 * MB))
+    for tenth in range(60):
+        keys, limit = (0, 6 * MB) if tenth % 4 < 2 else (120, 10 * MB)
+        now = _reading(keys, 8 * MB, limit=limit)
+        now = replace(now, at_seconds=STATS.at_seconds + tenth / 10)
+        if not keys:
+            now = replace(now, unevictable_bytes=now.counted_bytes)
+        read = learns.learn(now)
+    assert read.unevictable_bytes == pytest.approx(BASELINE + 8 * MB, rel=0.06)
+    assert read.baseline_bytes == read.unevictable_bytes
+
+
+def test_a_server_that_lost_all_its_keys_keeps_little_of_its_own() -> None:
+    learns = EvictionYield("a", Metrics())
+    learns.learn(_reading(KEYS))
+    for tenth in range(60):
+        now = _reading(0, MB // 8, limit=2 * MB)
+        now = replace(now, at_seconds=STATS.at_seconds + tenth / 10)
+        assert not _known_bytes(learns.learn(replace(now, unevictable_bytes=now.counted_bytes)))
+
+
 def test_without_a_shrink_nothing_is_learned() -> None:
     """Keys expire and are deleted, and buffers come, for other reasons."""
     learns = EvictionYield("a", Metrics())

@@ -502,6 +502,15 @@ def test_who_refuses_writes_after_a_plan_that_left_it_as_it_was_gets_nothing_of_
     assert back == history.tail(9) == []
 
 
+def test_who_refuses_writes_for_want_of_what_others_room_took_is_no_plans_doing() -> None:
+    """A plan that left it 22 MiB was told to have harmed it; and it waited eight cycles."""
+    made = promise(predicted=0.2)
+    verification, history, back = taking_back(made)
+    verification._planned_bytes = dict(verification._before_bytes)
+    verification.refused_writes("b")
+    assert back == history.tail(9) == []
+
+
 @pytest.mark.parametrize(("reads", "is_enough"), [(990, False), (1010, True)])
 def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_than_it_had(
     reads: int, is_enough: bool
