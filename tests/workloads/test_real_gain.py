@@ -108,8 +108,16 @@ def test_no_key_is_evicted_for_the_questions():
     assert taken.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)
 
 
-def test_keys_of_a_server_that_is_empty_weigh_what_they_are():
-    sizes = np.full(100, 110, np.uint32)
+def test_keys_that_are_gone_weigh_what_others_of_their_size_do():
+    """A loop of large ones had pushed them out, or their TTL has passed: they weighed what the
+    loop's keys do, or nothing but themselves, and equal shares were off by an eighth."""
+    sizes = np.concatenate([np.full(500, 200), np.full(3000, 1500)]).astype(np.uint32)
+    settings = {"maxmemory": "4mb", "maxmemory-policy": "allkeys-lru"}
+    with LocalServer(settings) as server, LookAsideClient(server.url) as client:
+        for keys in np.array_split(np.arange(len(sizes)), 100):
+            client.request([b"%d" % key for key in keys], sizes[keys].tolist(), [0.0] * len(keys))
+        gone = memory_taken(server.client, sizes)
+    assert gone.weights[:500].mean() == pytest.approx(24 + 16 + 16 + 8 + 200, rel=0.1)
     with LocalServer() as server:
-        taken = memory_taken(server.client, sizes)
-    assert taken.weights.tolist() == taken.whole_weights.tolist() == sizes.tolist()
+        empty = memory_taken(server.client, np.full(20_000, 110, np.uint32), expires=True)
+    assert empty.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)

@@ -20,7 +20,6 @@ from workloads.experiment.real_gain.play import (
     counted_bytes,
     memory_taken,
     memory_usages,
-    usages_by_size,
 )
 from workloads.local_server import built
 from workloads.zipf import key_sizes, zipf_keys
@@ -119,9 +118,19 @@ def play(case: Case) -> Played:
             counted.append(tuple(b - a for a, b in zip(before, now, strict=True)))
             before = now
         counted_now = counted_bytes(server.client.info("memory"))
-        usages = memory_usages(server.client, len(case.sizes_bytes))
+        usages = memory_usages(server.client, np.arange(len(case.sizes_bytes)))
     baseline = counted_now - int(np.nansum(usages))
     return Played(sizes, counted, usages_by_size(usages, case.sizes_bytes), baseline)
+
+
+def usages_by_size(
+    usages: npt.NDArray[np.float64], sizes_bytes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.float64]:
+    """``memory_usages``, and for keys that are not there what others of their size take."""
+    held = ~np.isnan(usages)
+    order = np.argsort(sizes_bytes[held], kind="stable")
+    found = np.interp(sizes_bytes, sizes_bytes[held][order], usages[held][order])
+    return np.asarray(found, dtype=np.float64)
 
 
 MIB = 1 << 20

@@ -30,6 +30,8 @@ Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
 PIPELINE_COMMANDS = 50
 # sizeof(dictEntry) and sizeof(robj), of Redis 7.0.
 _ENTRY_BYTES, _OBJECT_BYTES = 24, 16
+# Enough for the server's own buffers not to count.
+_SOME_KEYS, _LONG_SECONDS = 10_000, 100_000
 
 
 def node_settings(mix: Mix, cycle_seconds: float) -> NodeSettings:
@@ -122,8 +124,8 @@ def play(
                 misses[cycle, place] = tally.requests - tally.hits
         adapted.close()  # it would set what the questions unset
         taken = [
-            memory_taken(server.client, one.sizes_bytes)
-            for server, one in zip(running.values(), requests, strict=True)
+            memory_taken(server.client, one.sizes_bytes, expires=bool(of.ttl_seconds))
+            for server, one, of in zip(running.values(), requests, mix.servers, strict=True)
         ]
     return Played(Outcome(mix, reads, misses, sizes), most_bytes, late_seconds, taken)
 
@@ -136,28 +138,53 @@ def _request(
     client.request(texts, sizes_bytes[keys].tolist(), [0.0] * len(keys))
 
 
-def memory_taken(client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32]) -> MemoryTaken:
+def memory_taken(
+    client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32], *, expires: bool = False
+) -> MemoryTaken:
     """What the server's keys take, of which ``sizes_bytes`` are key and value. Empties the server.
 
-    Keys that it does not hold weigh what others of their size do; where it holds none, their own
-    bytes.
+    Keys that it does not hold weigh what others of their size do that are put there;
+    ``expires``: with a TTL.
     """
     # For the buffers of the questions keys would be evicted, and each command that is new to the
     # server would take a histogram of 24 KiB.
     client.config_set("maxmemory", 0, "latency-tracking", "no")
-    counted, keys, buckets = _counted(client)
-    usages = memory_usages(client, len(sizes_bytes))
+    held = _counted(client), memory_usages(client, np.arange(len(sizes_bytes)))
     client.flushall()
     beside, *_ = _counted(client)
-    known = usages[~np.isnan(usages)]
-    if not len(known):
-        own = sizes_bytes.astype(np.float64)
-        return MemoryTaken(own, beside - BASELINE_BYTES, own)
-    by_size, mean_usage = usages_by_size(usages, sizes_bytes), float(known.mean())
+    some = np.argsort(sizes_bytes, kind="stable")
+    some = some[np.linspace(0, len(some) - 1, min(len(some), _SOME_KEYS)).astype(np.intp)]
+    _put(client, some, sizes_bytes[some], expires=expires)
+    put = _counted(client), memory_usages(client, some)
+    client.flushall()
+    usages = held[1].copy()
+    gone = np.isnan(usages)
+    usages[gone] = np.interp(sizes_bytes[gone], sizes_bytes[some], put[1])
+    (counted, keys, buckets), known = held if not gone.all() else put
+    mean_usage = float(np.nanmean(known))
     # MEMORY USAGE leaves out what a key takes where the TTLs are.
     unknown = (counted - beside - buckets * BUCKET_BYTES) / keys - mean_usage
     spread = (counted - BASELINE_BYTES) / keys - mean_usage
-    return MemoryTaken(by_size + unknown, beside - BASELINE_BYTES, by_size + spread)
+    return MemoryTaken(usages + unknown, beside - BASELINE_BYTES, usages + spread)
+
+
+def _put(
+    client: redis.Redis,
+    keys: npt.NDArray[np.intp],
+    sizes_bytes: npt.NDArray[np.uint32],
+    *,
+    expires: bool,
+) -> None:
+    """As the load does."""
+    for start in range(0, len(keys), PIPELINE_COMMANDS):
+        part = slice(start, start + PIPELINE_COMMANDS)
+        pipeline = client.pipeline(transaction=False)
+        for key, size in zip(keys[part].tolist(), sizes_bytes[part].tolist(), strict=True):
+            name = str(key)
+            pipeline.set(
+                name, bytes(max(1, size - len(name))), ex=_LONG_SECONDS if expires else None
+            )
+        pipeline.execute()
 
 
 def _counted(client: redis.Redis) -> tuple[int, int, int]:
@@ -182,22 +209,12 @@ def counted_bytes(memory: Mapping[str, Any]) -> int:
     return int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
 
 
-def usages_by_size(
-    usages: npt.NDArray[np.float64], sizes_bytes: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.float64]:
-    """``memory_usages``, and for keys that are not there what others of their size take."""
-    held = ~np.isnan(usages)
-    order = np.argsort(sizes_bytes[held], kind="stable")
-    found = np.interp(sizes_bytes, sizes_bytes[held][order], usages[held][order])
-    return np.asarray(found, dtype=np.float64)
-
-
-def memory_usages(client: redis.Redis, key_count: int) -> npt.NDArray[np.float64]:
-    """``MEMORY USAGE`` of each key, by its number, shape (key_count,); ``nan``: it is not there."""
+def memory_usages(client: redis.Redis, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """``MEMORY USAGE`` of keys, by their numbers, same shape; ``nan``: it is not there."""
     usages: list[int | None] = []
-    for start in range(0, key_count, PIPELINE_COMMANDS):
+    for start in range(0, len(keys), PIPELINE_COMMANDS):
         pipeline = client.pipeline(transaction=False)
-        for key in range(start, min(key_count, start + PIPELINE_COMMANDS)):
+        for key in keys[start : start + PIPELINE_COMMANDS].tolist():
             pipeline.memory_usage(str(key))
         usages += pipeline.execute()
     return np.array([np.nan if usage is None else usage for usage in usages], dtype=np.float64)
