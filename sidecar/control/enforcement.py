@@ -232,8 +232,8 @@ class Enforcement:
             interrupted=state.control.engaged and (bool(before_room) or not state.settled),
         )
         sizes, targets = begun(least)
-        held = begun(held_by_replicas(readings))[1]
-        room = state.room or RoomMade.for_needs(held, targets, least)
+        again = state.room and state.room.begun_again(state.targets_bytes, targets)
+        room = again or RoomMade.for_needs(begun(held_by_replicas(readings))[1], targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
         self._actuator.engage(sizes, targets := targets | dict(targets_bytes or {}), purpose, asked)
         if not was_engaged:

@@ -57,6 +57,15 @@ class RoomMade:
         made = replace(self, before_bytes=sizes, made_bytes=sizes, beside_bytes={})
         return made if self.needed_bytes else None
 
+    def begun_again(
+        self, planned_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]
+    ) -> RoomMade:
+        """After a restart of the sidecar: if that is what was planned until then, what is planned
+        now in its place is room as well, and goes back to the same sizes."""
+        if self.is_returned or self.made_bytes != planned_bytes:
+            return self
+        return replace(self, made_bytes=dict(sizes_bytes))
+
     def shifted(self, sizes_bytes: Mapping[str, int]) -> RoomMade:
         """These are planned from now on, for another reason: whatever each gets or gives by that,
         it would have also when the room is given back."""

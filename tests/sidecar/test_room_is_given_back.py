@@ -205,6 +205,22 @@ def test_a_plan_beside_one_that_hangs_does_not_make_what_the_others_gave_forgott
     assert after.is_needed_less({}, {"a": 1, "b": 1, "c": 1})
 
 
+def test_a_restart_amid_a_need_does_not_make_room_forgotten() -> None:
+    """What a sidecar began with again was more than an eighth above what had been made, as a
+    replica gave meanwhile: that counted for a plan's gift, and nobody got anything back."""
+    made = RoomMade({"a": 40, "b": 40, "c": 10}, {"a": 20, "b": 20, "c": 50}, {}, {"c": 60})
+    begun = {"a": 12, "b": 12, "c": 66}
+    assert made.after(begun) is None
+    again = made.begun_again(made.made_bytes, begun)
+    assert (again.before_bytes, again.made_bytes) == (made.before_bytes, begun)
+    assert again.is_needed_less({}, {"c": 8})
+    # Somebody has planned other sizes since, or it is going back.
+    assert made.begun_again({"a": 30, "b": 30, "c": 30}, begun) is made
+    returned = made.returned(made.before_bytes)
+    assert returned is not None
+    assert returned.begun_again(returned.made_bytes, begun) is returned
+
+
 def test_it_is_on_file(tmp_path: Path) -> None:
     made = RoomMade({"a": 16, "b": 16}, {"a": 30, "b": 2}, {"a": 30})
     store = StateStore(tmp_path / "state.json")
