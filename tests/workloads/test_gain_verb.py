@@ -126,6 +126,12 @@ def test_strict_ends_with_an_exit_code_of_its_own(tiny, capsys):
             "server[narrow].phase[0].load.first",
             "not 4",
         ),
+        (
+            'kind = "zipf", keys = 300, skew = 0.9',
+            'kind = "trace", file = "four.csv"',
+            "server[narrow].phase[0].load.object",
+            "four.csv tells no sizes",
+        ),
     ],
 )
 def test_a_wrong_mix_is_refused_with_one_sentence(tiny, capsys, old, new, key, value):

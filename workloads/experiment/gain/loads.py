@@ -151,6 +151,8 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
         raise fields.refuse("first", f"must be less than the {len(chunk)} requests, not {first}")
     _, places, keys = np.unique(chunk.keys[first:], return_index=True, return_inverse=True)
     sizes = chunk.sizes_bytes[first:][places].astype(np.uint32)
+    if object_bytes is None and sizes.max() <= 1:
+        raise fields.refuse("object", f"is missing: {path} tells no sizes")
     if object_bytes is not None:
         sizes = np.full(len(places), object_bytes, np.uint32)
     source = (path, first, count, object_bytes)
