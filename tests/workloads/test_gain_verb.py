@@ -127,7 +127,7 @@ def test_strict_ends_with_an_exit_code_of_its_own(tiny, capsys):
             "not 4",
         ),
         (
-            'kind = "zipf", keys = 300, skew = 0.9',
+            'kind = "zipf", keys = 300, skew = 0.9, object = "400b"',
             'kind = "trace", file = "four.csv"',
             "server[narrow].phase[0].load.object",
             "four.csv tells no sizes",
