@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BAR_WIDTH = 40
 # Of so many reads of a cache one at least is for a key that came before.
 _ENOUGH = 100
+_MOST_UNSIZED_RATIO = 0.01
 # Some hours.
 _MOST_PLAYED = 1 << 30
 
@@ -156,6 +157,12 @@ def _refuse_what_is_none(
         print(
             f"spreds: {trace}: not counted, since they are no reads: {dropped} (--reads counts "
             "them)",
+            file=sys.stderr,
+        )
+    if curve.unsized_ratio > _MOST_UNSIZED_RATIO:
+        print(
+            f"spreds: {trace}: {curve.unsized_ratio:.1%} of its first reads have the size 0, as "
+            "misses have in some logs: their objects take nothing here until a read has their size",
             file=sys.stderr,
         )
     if options.format is None and curve.sampled >= _ENOUGH and curve.compulsory_miss_ratio == 1:

@@ -34,6 +34,7 @@ class TraceCurve:
             no errors were asked for.
         dropped: how many requests were no reads and do not count, by what they did.
         columns: by what they say, the names of a table's columns that were taken.
+        unsized_ratio: of the first requests, share that has the size 0; 0 where sizes do not count.
         went_back: how many times were earlier than one before; ``None``: nobody looked.
         span_seconds: of the times; ``None``: nobody looked.
     """
@@ -57,6 +58,7 @@ class TraceCurve:
         self.parts = parts
         self.dropped: Mapping[str, int] = {}
         self.columns: Mapping[str, str] = {}
+        self.unsized_ratio = 0.0
         self.went_back: int | None = None
         self.span_seconds: float | None = None
 
@@ -170,6 +172,7 @@ def estimate_curve_of_file(
     take_file(stacks, path, format, reading)
     curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
     curve.dropped, curve.columns = reading.operations.dropped(), reading.columns
+    curve.unsized_ratio = reading.unsized / max(1, reading.sized)
     return curve
 
 

@@ -133,5 +133,6 @@ def take_file(
         return
     reading.spelt_out = False
     for parsed in module.read(path, blocks, reading):
+        reading.look_at_sizes(parsed)
         for stack in stacks:
             stack.take_parsed(parsed)

@@ -7,8 +7,11 @@ from sidecar.traces.operations import Operations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     Progress = Callable[[float], None]
+
+_MOST_SIZED = 200_000
 
 
 class Reading:
@@ -24,6 +27,8 @@ class Reading:
         columns: by what they say, the names of those that are taken from a table with a header.
         progress: called with the share of the file that has been read, in (0, 1].
         operations: which requests count, and what was seen of them.
+        sized, unsized: of the first requests, where sizes count: how many were looked at, and how
+            many of them have the size 0.
     """
 
     def __init__(
@@ -44,6 +49,13 @@ class Reading:
         self.ticks_per_second, self.progress = ticks_per_second or 1.0, progress
         self.columns: dict[str, str] = {}
         self.operations = Operations(reads)
+        self.sized = self.unsized = 0
+
+    def look_at_sizes(self, parsed: Any) -> None:
+        """Count those of ``ParsedRequests`` that have none."""
+        if self.in_bytes and self.sized < _MOST_SIZED:
+            self.sized += parsed.requests
+            self.unsized += parsed.sizes_bytes[: parsed.requests].count(0)
 
 
 def unused_columns(*, in_bytes: bool, timed: bool = False) -> Sequence[str]:

@@ -10,14 +10,14 @@ from sidecar.traces.operations import READS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sidecar.traces.file import TracePath
 
 COLUMN_NAMES = {
     "time": ("time", "timestamp", "clock_time", "op_time", "relative_unix"),
     "key": (
-        *("key", "obj_id", "object", "obj", "id", "lbn", "cachekey"),
+        *("key", "obj_id", "object_id", "object", "obj", "url", "id", "lbn", "cachekey"),
         *("hashed_path_query", "hashed_host_path_query"),
     ),
     "size": ("size", "obj_size", "object_size", "len", "objectsize", "response_size", "value_size"),
@@ -162,6 +162,32 @@ def _are_times(keys: Sequence[bytes], sizes: Sequence[bytes]) -> bool:
         return sum(len(found) - 1 for found in sizes_of.values()) > again / 2
     steps = {now - before for before, now in pairwise(map(moment, keys)) if now > before}
     return len(steps) > _FEW_STEPS
+
+
+def without_unread(lines: Sequence[bytes], columns: Columns, may_lack: Sequence[str]) -> Columns:
+    """The columns of a table with a header, without times and sizes that nobody needs and that are
+    none: dates in words, or a dash where nothing was sent."""
+    try:
+        rows = [split(line, columns.delimiter) for line in lines[1:] if line.strip()]
+    except ValueError:
+        return columns  # who reads them says what is wrong
+    for what in may_lack:
+        place = columns.time if what == "time" else columns.size
+        texts = [row[place] for row in rows if 0 <= place < len(row)]
+        if what == "time" and not _are(moment, texts):
+            columns.time = -1
+        if what == "size" and not _are(int, texts):
+            columns.size = columns.key_size = -1
+    return columns
+
+
+def _are(kind: Callable[[bytes], object], texts: Iterable[bytes]) -> bool:
+    try:
+        for text in texts:
+            kind(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> None:

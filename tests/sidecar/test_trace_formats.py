@@ -565,6 +565,24 @@ def test_names_that_are_given_one_after_the_other_are_keys(ask):
     assert (found["requests"], found["sizes"][-1]) == (800, 400)
 
 
+@pytest.mark.parametrize(
+    ("time", "size"), [("11/29/2026 12:00:00", "7"), ("{at}", "-"), ("{at}", ""), ("{at}", "7.5")]
+)
+def test_what_nobody_needs_may_be_anything(ask, plain, time, size):
+    text = lines(f"{time},{{key}},{size}", header="time,key,size")
+    assert curve(ask("a.csv", text)) == plain
+    assert "is not a request" in ask("a.csv", text, "--bytes" if size != "7" else "--ttl=9s")
+
+
+def test_reads_without_a_size_are_told_where_sizes_count(ask):
+    """As misses are in Meta's traces."""
+    text = lines("{at},{key},0", [1, 2, 3]) + lines("{at},{key},9", [1, 2, 3])
+    assert ask("a.csv", text, "--bytes")["requests"] == 6
+    assert "50.0% of its first reads have the size 0, as misses have in some logs" in ask.said
+    ask("a.csv", text)
+    assert ask.said == ""
+
+
 @pytest.mark.parametrize("place", ["bucket", "Volume"])
 def test_one_key_in_several_places_is_not_one_object(ask, place):
     text = lines("{at},{key},7,b{sector}", header=f"time,key,size,{place}")

@@ -18,6 +18,7 @@ from sidecar.traces.table_header import (
     may_be_header,
     names_key,
     read_header,
+    without_unread,
 )
 
 TYPE_CHECKING = False
@@ -63,6 +64,7 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
         raise TraceError(f"{path}: line 1: {error}") from error
     if has_header:
         check_unused(path, lines.first_lines(), columns)
+        columns = without_unread(lines.first_lines(), columns, reading.may_lack)
         lines.skip_header()
         reading.columns = columns.named(header_names(header)[0], reading.may_lack)
     else:
