@@ -39,10 +39,10 @@ class Run:
         """Of SPREDS beside equal shares."""
         return score("SPREDS", self.spreds, self.equal, self.static)
 
-    def late_gain_ratio(self) -> float:
-        """By how much SPREDS is faster from cycle ``LATE_CYCLE`` on; 0 without reads."""
+    def late_gain_ratio(self) -> float | None:
+        """By how much SPREDS is faster from cycle ``LATE_CYCLE`` on; ``None`` without reads."""
         equal, spreds = (one.access_seconds(LATE_CYCLE - 1) for one in (self.equal, self.spreds))
-        return 1 - spreds / equal if equal else 0.0
+        return 1 - spreds / equal if equal else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,14 +78,14 @@ def compared(runs: Mapping[str, Run]) -> str:
     """Of the whole runs."""
     rows = []
     for name, one in runs.items():
-        share, mine = one.share(), one.score()
+        share, mine, late = one.share(), one.score(), one.late_gain_ratio()
         rows.append(
             [
                 name,
                 milliseconds(one.equal.access_seconds()),
                 milliseconds(one.spreds.access_seconds()),
                 percent(mine.gain_ratio),
-                percent(one.late_gain_ratio()),
+                "-" if late is None else percent(late),
                 f"{100 * mine.worst_cycle_ratio:+.1f} %",
                 "-" if share is None else percent(share),
                 str(one.moves),
@@ -101,5 +101,5 @@ def apart(real: Run, simulated: Run) -> float:
     return max(
         abs(simulated.equal.access_seconds() / real.equal.access_seconds() - 1),
         abs(real.score().gain_ratio - simulated.score().gain_ratio),
-        abs(real.late_gain_ratio() - simulated.late_gain_ratio()),
+        abs((real.late_gain_ratio() or 0.0) - (simulated.late_gain_ratio() or 0.0)),
     )
