@@ -49,6 +49,8 @@ class FallenBudget:
     ) -> tuple[Sizes, Sizes, str] | None:
         """The sizes to plan, those to have at once, and why; ``None``: they stay."""
         planned, before = state.targets_bytes, state.before_fall_bytes
+        if before.keys() != planned.keys():  # of before other servers were in the node's file
+            before = {}
         wanted, own = (planned, sizes_bytes), state.without_needs
         fitted = fitted_to_budget(
             servers, wanted, own, fixed_bytes, budget.bytes, least_bytes, self._metrics

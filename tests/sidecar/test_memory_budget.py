@@ -291,6 +291,14 @@ def test_what_resident_memory_took_goes_back_whatever_came_between(node: Actuate
     assert not store.now.before_fall_bytes
 
 
+def test_what_other_servers_had_is_nobodys(node: ActuatedNode) -> None:
+    with node.actuator._store.update() as state:
+        state.before_fall_bytes = {"s0": 40 * MB, "old": 8 * MB}
+    before = node.actuator.targets()
+    _budget_becomes(node, 64 * MB, "file")
+    assert node.actuator.targets() == before
+
+
 def test_when_it_rises_nothing_moves(node: ActuatedNode, cgroup: Path) -> None:
     before = node.maxmemory()
     _limit(cgroup, 1024 * MB)
