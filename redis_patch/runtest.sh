@@ -7,7 +7,8 @@
 #   NAME       a server of servers.txt that has a patch (redis)
 #   --quick    only the units that cover the files that the patch touches, about half a minute;
 #              without Valkey's unit/maxmemory, which alone takes longer, mostly waiting, and without
-#              two tests of replicas' buffers: a million commands each, which evict nothing
+#              tests that take long and touch nothing of the patch: a million commands into
+#              replicas' buffers, a second's busy loop, Lua's garbage
 #   --off      with sampling off
 #   UNIT       only these, for example unit/expire
 #   --clients  how many test files run at a time (2)
@@ -29,7 +30,7 @@ fail() {
     exit 2
 }
 
-server=redis units= quick= sampling=on clients=2
+server=redis units= quick= skipped= sampling=on clients=2
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) quick=yes ;;
@@ -44,6 +45,7 @@ done
 if [ -n "$quick" ]; then
     units="$units $quick_units"
     [ "$server" = valkey ] || units="unit/maxmemory $units"
+    skipped="--skiptest /Measures.elapsed.time|Verify.Lua.performs"
 fi
 has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
 package=$(server_field "$server" package)
@@ -123,7 +125,7 @@ run_suite() { # TREE LOG UNITS [MORE ARGUMENTS]: the failed tests on stdout, sor
         cd "$work/$tree"
         # A session of its own: whoever breaks into its servers must not type at our terminal.
         TERM=dumb HOME=$work setsid $as_user ./runtest --durable --dont-clean --clients "$clients" \
-            --baseport "$ports" --portcount 4000 $chosen "$@" >"$log" 2>&1 </dev/null &
+            --baseport "$ports" --portcount 4000 $chosen $skipped "$@" >"$log" 2>&1 </dev/null &
         suite=$!
         trap 'kill -TERM -- "-$suite" 2>/dev/null; exit 130' INT TERM
         wait "$suite" || true

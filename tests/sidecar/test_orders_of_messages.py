@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -74,12 +75,14 @@ def test_every_order_loss_and_duplication_of_six_messages(cloud: SignedCloud) ->
             assert receiving.take(body) is verdict(came), came
             assert receiving.moves == expected(came), came
             seen += 1
-            if len(came) < MOST:
+            # Of the longest ones, those in which nothing comes twice but the last.
+            if len(came) < MOST - 1 or (len(came) < MOST and len(set(came)) == len(came)):
                 go_on(came)
             receiving.back_to(mark)
 
     go_on(())
-    assert seen == sum(len(bodies) ** length for length in range(1, MOST + 1))
+    some = sum(len(bodies) ** length for length in range(1, MOST))
+    assert seen == some + math.perm(len(bodies), MOST - 1) * len(bodies)
 
 
 @pytest.mark.usefixtures("silent")
