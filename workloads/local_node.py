@@ -27,7 +27,7 @@ OBJECT_BYTES = 700
 FIRST_BYTES = 16 << 20
 BUDGET_BYTES = 32 << 20
 BATCH_REQUESTS = 200
-PAUSE_SECONDS = 0.005
+PAUSE_SECONDS = 0.02
 WAIT_LIMIT_SECONDS = 60.0
 
 _FILE = """
@@ -146,8 +146,12 @@ def wait_until(
     Raises:
         TimeoutError: it does not within a minute; the message has ``what`` is the case instead.
     """
-    deadline = time.monotonic() + WAIT_LIMIT_SECONDS
+    asked_at = time.monotonic()
+    deadline = asked_at + WAIT_LIMIT_SECONDS
     while not condition():
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise TimeoutError(f"waited in vain: {what()}")
-        time.sleep(pause_seconds)
+        # What takes long to ask would take the processor from what is waited for.
+        time.sleep(max(pause_seconds, 3 * (now - asked_at)) if pause_seconds else 0)
+        asked_at = time.monotonic()

@@ -128,7 +128,7 @@ def test_a_server_of_another_user_sends_its_samples(folder: Path, write_node: Wr
 
 def _request(path: Path, stop: threading.Event) -> None:
     with redis.Redis(unix_socket_path=str(path)) as client:
-        while not stop.is_set():
+        while not stop.wait(0.02):
             for key in range(100):
                 client.get(f"key{key}")
 

@@ -136,7 +136,7 @@ def _writes_without_the_right_to_them() -> None:
         def write(stop: threading.Event) -> None:
             guest = target.client("pages", username="guest", password=secrets.token_hex())
             owners = target.client("pages")
-            while not stop.is_set():
+            while not stop.wait(0.005):
                 owners.set(f"key:{secrets.randbelow(40_000)}", b"x" * 1000)
                 with suppress(redis.exceptions.NoPermissionError):
                     guest.set("key", "text")

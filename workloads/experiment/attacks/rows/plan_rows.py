@@ -38,7 +38,7 @@ def _reads(target: Target, name: str) -> Iterator[None]:
     def read(stop: threading.Event) -> None:
         draw = random.Random(1)
         client = target.client(name)
-        while not stop.is_set():
+        while not stop.wait(0.02):
             pipe = client.pipeline(transaction=False)
             for _ in range(200):
                 pipe.get(f"key:{draw.randrange(KEYS - 8000, KEYS)}")

@@ -20,7 +20,7 @@ MIB = 1 << 20
 BUDGET_MIB = 48
 # Keys of each server: more than all the memory that it can get.
 KEYS = 20_000
-LOOKS_PER_SECOND = 200
+LOOKS_PER_SECOND = 120
 CYCLE_SECONDS = 1.0
 # Nothing here takes so long; who waits for it in vain has found a fault.
 WAIT_SECONDS = 90.0
