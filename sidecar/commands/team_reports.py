@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 # Entries of the history that may tell what changed a size.
 _HISTORY = 500
-# The size of a server whose team was told of none.
-_NEVER = -1
 
 
 class TeamReports:
@@ -69,9 +67,7 @@ class TeamReports:
             if server["settings_by"] or server["settings_refused"]
         }
         sizes = {server["name"]: server["maxmemory_bytes"] for server in told["servers"]}
-        changed = {
-            name for name, size in sizes.items() if self._told_bytes.get(name, _NEVER) != size
-        }
+        changed = {name for name, _ in sizes.items() - self._told_bytes.items()}
         # Who has taken back what he set is told that once.
         concerned = wishing | self._wished | changed
         if not concerned or (store := self._store_of(config.controller)) is None:

@@ -270,13 +270,13 @@ class Actuator:
         self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
-        state, fixed = self._store.now, unmovable_bytes(self._steps())
+        fixed, planned = unmovable_bytes(self._steps()), self._store.now.targets_bytes
         sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
-        fitted = self.fallen.sizes(self.configs, state, sizes, fixed, self.budget, least)
+        fitted = self.fallen.sizes(self.configs, sizes, fixed, self.budget, least)
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])
-            self.fitted.append((state.targets_bytes, fitted[0], fitted[2]))
+            self.fitted.append((planned, fitted[0], fitted[2]))
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)

@@ -9,7 +9,6 @@ from sidecar.config.node import ServerConfig
 from sidecar.servers.budget_fit import fitted_sizes, fitted_to_budget, is_about
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.shrink_guard import Sizes
-from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
@@ -41,13 +40,13 @@ class FallenBudget:
     def sizes(
         self,
         servers: Sequence[ServerConfig],
-        state: SidecarState,
         sizes_bytes: Sizes,
         fixed_bytes: Sizes,
         budget: MemoryBudget,
         least_bytes: Sizes,
     ) -> tuple[Sizes, Sizes, str] | None:
         """The sizes to plan, those to have at once, and why; ``None``: they stay."""
+        state = self._store.now
         planned, before = state.targets_bytes, state.before_fall_bytes
         if before.keys() != planned.keys():  # of before other servers were in the node's file
             before = {}

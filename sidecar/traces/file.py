@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, BinaryIO, Protocol
 
     from sidecar.traces.reading import Progress
@@ -98,23 +98,28 @@ def _blocks(reader: _Reader) -> Iterator[bytes]:
 def _xz_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import lzma
 
-    data = file.read(BLOCK_BYTES)
     try:
-        while data:
-            # The library's own reader of files takes as much memory as the file asks for.
-            stream = lzma.LZMADecompressor(memlimit=MOST_XZ_BYTES)
-            while not stream.eof:
-                if stream.needs_input and not data:
-                    data = file.read(BLOCK_BYTES)
-                    if not data:
-                        raise EOFError("it ends within a stream")
-                block, data = stream.decompress(data, BLOCK_BYTES), b""
-                if block:
-                    yield block
-            # Streams may follow each other, with zeros between them.
-            data = stream.unused_data.lstrip(b"\0") or file.read(BLOCK_BYTES).lstrip(b"\0")
+        yield from _of_streams(file, lambda: lzma.LZMADecompressor(memlimit=MOST_XZ_BYTES), b"\0")
     except (lzma.LZMAError, EOFError) as error:
         raise _unreadable(path, error) from error
+
+
+def _of_streams(file: BinaryIO, begin: Callable[[], Any], between: bytes = b"") -> Iterator[bytes]:
+    """The contents of streams that follow each other, perhaps with such bytes between them. The
+    libraries' own readers of files take as much memory as a file asks for (xz), or a stream that
+    is damaged for the file's end (bzip2)."""
+    data = file.read(BLOCK_BYTES)
+    while data:
+        stream = begin()
+        while not stream.eof:
+            if stream.needs_input and not data:
+                data = file.read(BLOCK_BYTES)
+                if not data:
+                    raise EOFError("it ends within a stream")
+            block, data = stream.decompress(data, BLOCK_BYTES), b""
+            if block:
+                yield block
+        data = stream.unused_data.lstrip(between) or file.read(BLOCK_BYTES).lstrip(between)
 
 
 def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
@@ -131,20 +136,8 @@ def _gzip_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
 def _bzip2_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
     import bz2
 
-    data = file.read(BLOCK_BYTES)
     try:
-        # The library's own reader of files takes a stream that is damaged for the file's end.
-        while data:
-            stream = bz2.BZ2Decompressor()
-            while not stream.eof:
-                if stream.needs_input and not data:
-                    data = file.read(BLOCK_BYTES)
-                    if not data:
-                        raise EOFError("it ends within a stream")
-                block, data = stream.decompress(data, BLOCK_BYTES), b""
-                if block:
-                    yield block
-            data = stream.unused_data or file.read(BLOCK_BYTES)
+        yield from _of_streams(file, bz2.BZ2Decompressor)
     except (OSError, EOFError) as error:
         raise _unreadable(path, error) from error
 

@@ -164,13 +164,13 @@ def _are_times(keys: Sequence[bytes], sizes: Sequence[bytes]) -> bool:
     return len(steps) > _FEW_STEPS
 
 
-def without_unread(lines: Sequence[bytes], columns: Columns, may_lack: Sequence[str]) -> Columns:
-    """The columns of a table with a header, without times and sizes that nobody needs and that are
-    none: dates in words, or a dash where nothing was sent."""
+def leave_unread(lines: Sequence[bytes], columns: Columns, may_lack: Sequence[str]) -> None:
+    """Leave times and sizes out of a table's columns that nobody needs and that are none: dates in
+    words, or a dash where nothing was sent."""
     try:
         rows = [split(line, columns.delimiter) for line in lines[1:] if line.strip()]
     except ValueError:
-        return columns  # who reads them says what is wrong
+        return  # who reads them says what is wrong
     for what in may_lack:
         place = columns.time if what == "time" else columns.size
         texts = [row[place] for row in rows if 0 <= place < len(row)]
@@ -178,7 +178,6 @@ def without_unread(lines: Sequence[bytes], columns: Columns, may_lack: Sequence[
             columns.time = -1
         if what == "size" and not _are(int, texts):
             columns.size = columns.key_size = -1
-    return columns
 
 
 def _are(kind: Callable[[bytes], object], texts: Iterable[bytes]) -> bool:

@@ -15,10 +15,10 @@ from sidecar.traces.table_header import (
     check_unused,
     check_without_header,
     header_names,
+    leave_unread,
     may_be_header,
     names_key,
     read_header,
-    without_unread,
 )
 
 TYPE_CHECKING = False
@@ -63,8 +63,8 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
     except ValueError as error:
         raise TraceError(f"{path}: line 1: {error}") from error
     if has_header:
-        check_unused(path, lines.first_lines(), columns)
-        columns = without_unread(lines.first_lines(), columns, reading.may_lack)
+        check_unused(path, first := lines.first_lines(), columns)
+        leave_unread(first, columns, reading.may_lack)
         lines.skip_header()
         reading.columns = columns.named(header_names(header)[0], reading.may_lack)
     else:
