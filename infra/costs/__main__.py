@@ -37,7 +37,7 @@ from infra.costs.measured import Measured, MeasuredError, read_measured
 from infra.costs.model import ControllerCost, break_evens, cheapest, compare
 from infra.costs.price_list import PriceError, PriceList, read_prices
 from infra.costs.workload import Workload
-from infra.limits import MOST_CYCLES_PER_DAY
+from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 from solver_lambda.documents.reader import DocumentError
 
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prices=prices,
         bills=bills,
         by_cycles={cycles: bills_at(cycles) for cycles in SHOWN_CYCLES_PER_DAY},
-        break_evens=break_evens(workload, measured, prices, MOST_CYCLES_PER_DAY),
+        break_evens=break_evens(workload, measured, prices, "cycles_per_day", MOST_CYCLES_PER_DAY),
+        break_evens_in_nodes=break_evens(workload, measured, prices, "nodes", ACCOUNT_FILTERS.most),
         time_limit_seconds=limit,
         free_tier=options.free_tier,
         chosen=cheapest(bills, limit, options.free_tier),

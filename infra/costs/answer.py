@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.costs import report
 from infra.costs.measured import Measured
-from infra.costs.model import ControllerCost
+from infra.costs.model import BreakEvens, ControllerCost
 from infra.costs.price_list import PriceList
 from infra.costs.terms import Term
 from infra.costs.thesis import (
@@ -32,7 +32,8 @@ class Answer:
     prices: PriceList
     bills: Sequence[ControllerCost]
     by_cycles: Mapping[int, Sequence[ControllerCost]]
-    break_evens: Mapping[str, Mapping[str, int | None]]
+    break_evens: BreakEvens
+    break_evens_in_nodes: BreakEvens
     time_limit_seconds: float
     free_tier: bool
     chosen: ControllerCost | None
@@ -48,7 +49,7 @@ def as_text(answer: Answer) -> str:
         report.how_made_up(made_up, workload.nodes) if made_up else (),
         [report.NOT_INCLUDED],
         report.cycles_table(answer.by_cycles),
-        report.break_even_lines(answer.break_evens, workload.instance_type),
+        report.break_even_lines(answer.break_evens, answer.break_evens_in_nodes, workload),
         report.thesis_table(),
         [report.recommendation(answer.chosen, bills, answer.time_limit_seconds, answer.free_tier)],
     ]
@@ -83,6 +84,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             for cycles, bills in answer.by_cycles.items()
         },
         "break_even_cycles_per_day": answer.break_evens,
+        "break_even_nodes": answer.break_evens_in_nodes,
         "thesis": {
             "always_on_usd": ALWAYS_ON_USD,
             "terms": [_term(term) for term in thesis_terms(CYCLES_PER_DAY)],
@@ -122,11 +124,15 @@ def as_csv(answer: Answer) -> str:
         for bill in bills:
             sums = bill.usd(False), bill.usd(True)
             writer.writerow(("sum", bill.controller, "by cycles", cycles, "a day", "", *sums))
-    for against, by_tier in answer.break_evens.items():
-        for tier, found in by_tier.items():
-            name = f"lambda costs as much, {tier}"
-            at = "" if found is None else found
-            writer.writerow(("break-even", against, name, at, "cycles a day", "", "", ""))
+    for unit, break_evens in (
+        ("cycles a day", answer.break_evens),
+        ("nodes", answer.break_evens_in_nodes),
+    ):
+        for against, by_tier in break_evens.items():
+            for tier, found in by_tier.items():
+                name = f"lambda costs as much, {tier}"
+                at = "" if found is None else found
+                writer.writerow(("break-even", against, name, at, unit, "", "", ""))
     return text.getvalue().rstrip("\n")
 
 

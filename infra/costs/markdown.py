@@ -21,7 +21,7 @@ def as_markdown(answer: Answer) -> str:
         [report.NOT_INCLUDED],
         ["## By cycles a day"],
         _by_cycles(answer),
-        report.break_even_lines(answer.break_evens, workload.instance_type),
+        report.break_even_lines(answer.break_evens, answer.break_evens_in_nodes, workload),
         [
             report.recommendation(
                 answer.chosen, answer.bills, answer.time_limit_seconds, answer.free_tier

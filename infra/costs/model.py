@@ -5,11 +5,15 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from infra.costs.measured import Measured
 from infra.costs.price_list import PriceList
 from infra.costs.terms import TERMS, Term
 from infra.costs.workload import ALWAYS_ON, CONTROLLERS, Workload, latency_seconds, machines
+
+BreakEvens = Mapping[str, Mapping[str, int | None]]
+"""By the way that is always on, and by whether the free tier counts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,18 +91,24 @@ def first_crossing(difference: Callable[[int], float], limit: int) -> int | None
 
 
 def break_evens(
-    workload: Workload, measured: Measured, prices: PriceList, limit: int
-) -> dict[str, dict[str, int | None]]:
-    """Of a function against each way that is always on, without and with the free tier."""
+    workload: Workload, measured: Measured, prices: PriceList, by: str, limit: int
+) -> BreakEvens:
+    """Of a function against each way that is always on, without and with the free tier; ``by`` as
+    of :func:`break_even`."""
     return {
         against: {
             f"{'with' if free_tier else 'without'} the free tier": break_even(
-                workload, measured, prices, against=against, free_tier=free_tier, limit=limit
+                workload, measured, prices, against=against, by=by, free_tier=free_tier, limit=limit
             )
             for free_tier in (False, True)
         }
         for against in ALWAYS_ON
     }
+
+
+def _with(workload: Workload, by: str, count: int) -> Workload:
+    changed: dict[str, Any] = {by: count}
+    return dataclasses.replace(workload, **changed)
 
 
 def break_even(
@@ -108,23 +118,25 @@ def break_even(
     *,
     controller: str = "lambda",
     against: str = "instance",
+    by: str = "cycles_per_day",
     free_tier: bool = False,
     limit: int = 1_000_000,
 ) -> int | None:
-    """Cycles a day of each node from which ``controller`` costs as much as ``against``.
+    """Cycles a day of each node, or ``nodes``, at which ``controller`` first costs as much as
+    ``against``: what ``by`` names of a workload.
 
     ``None``: not up to ``limit``.
     """
 
-    def difference(cycles_per_day: int) -> float:
-        at = dataclasses.replace(workload, cycles_per_day=cycles_per_day)
+    def difference(count: int) -> float:
+        at = _with(workload, by, count)
         one, other = compare(at, measured, prices, controllers=(controller, against))
         return one.usd(free_tier) - other.usd(free_tier)
 
     low = 1
     while low <= limit:
         # One machine more is a step down, after which the lines may cross again.
-        high = _last_with_as_many_machines(against, workload, measured, low, limit)
+        high = _last_with_as_many_machines(against, workload, measured, by, low, limit)
         found = first_crossing(lambda n, low=low: difference(low + n - 1), high - low + 1)  # type: ignore[misc]
         if found is not None:
             return low + found - 1
@@ -133,12 +145,12 @@ def break_even(
 
 
 def _last_with_as_many_machines(
-    controller: str, workload: Workload, measured: Measured, low: int, limit: int
+    controller: str, workload: Workload, measured: Measured, by: str, low: int, limit: int
 ) -> int:
-    """Cycles a day, from ``low`` to ``limit``."""
+    """Of what ``by`` names, from ``low`` to ``limit``."""
 
-    def needed(cycles_per_day: int) -> int:
-        at = dataclasses.replace(workload, cycles_per_day=cycles_per_day)
+    def needed(count: int) -> int:
+        at = _with(workload, by, count)
         return machines(controller, at, measured)
 
     count = needed(low)

@@ -28,7 +28,7 @@ from infra.costs.workload import (
     function_seconds,
     machines,
 )
-from infra.limits import MOST_CYCLES_PER_DAY
+from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "research" / "costs.md"
 BEGIN = "<!-- made by: python -m infra.costs.page --write -->"
@@ -64,6 +64,13 @@ class _Bills:
             workload, self.measured, self.prices, against=against, limit=MOST_CYCLES_PER_DAY
         )
         return f"from {cycles:,} a day on" if cycles else "never"
+
+    def nodes(self, against: str) -> int | None:
+        """With how many nodes of hourly cycles Lambda first costs as much."""
+        most = ACCOUNT_FILTERS.most
+        return break_even(
+            Workload(), self.measured, self.prices, against=against, by="nodes", limit=most
+        )
 
 
 def made(measured: Measured, prices: PriceList) -> str:
@@ -189,7 +196,8 @@ def _crossings(bills: _Bills) -> str:
         f"SQS: for one node {bills.break_even(Workload(), 'instance')}, for a thousand "
         f"{bills.break_even(thousand, 'instance')}. Asked over HTTP: for one node "
         f"{bills.break_even(Workload(), 'http')}, for a thousand "
-        f"{bills.break_even(thousand, 'http')}."
+        f"{bills.break_even(thousand, 'http')}; with hourly cycles, where "
+        f"{bills.nodes('http'):,} nodes share it."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from infra.costs.measured import Measured
-from infra.costs.model import ControllerCost
+from infra.costs.model import BreakEvens, ControllerCost
 from infra.costs.price_list import PriceList, plain
 from infra.costs.thesis import (
     CYCLES_PER_DAY,
@@ -31,7 +31,7 @@ from infra.costs.workload import (
     function_seconds,
     yearly_cold_starts,
 )
-from infra.limits import MOST_CYCLES_PER_DAY
+from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 
 TARGET_USD = 0.25
 """A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
@@ -198,25 +198,33 @@ def recommendation(
 
 
 def break_even_lines(
-    break_evens: Mapping[str, Mapping[str, int | None]], instance_type: str
+    by_cycles: BreakEvens, by_nodes: BreakEvens, workload: Workload
 ) -> Iterator[str]:
-    """At how many cycles a day of each node the function first costs as much as the machine. Not
-    "from there on": both pay the same to S3 and SNS, so that the lines lie close, and cross again
-    where a busier sidecar polls less."""
+    """At how many cycles a day of each node, and at how many nodes, the function first costs as
+    much as the machine. Not "from there on": both pay the same to S3 and SNS, so that the lines lie
+    close, and cross again where a busier sidecar polls less."""
     shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
     names = {
         "service": "an always-on Fargate service",
-        "instance": f"an always-on {instance_type}, told over S3 and SQS",
-        "http": f"an always-on {instance_type}, asked over HTTP",
+        "instance": f"an always-on {workload.instance_type}, told over S3 and SQS",
+        "http": f"an always-on {workload.instance_type}, asked over HTTP",
     }
-    for against, by_tier in break_evens.items():
-        found = [
-            f"{tier} first at {cycles:,} cycles a day"
-            if cycles
-            else f"{tier} never, not even at one every {shortest}"
-            for tier, cycles in by_tier.items()
-        ]
-        yield f"Lambda costs as much as {names[against]}: {'; '.join(found)}."
+    account = f"the {ACCOUNT_FILTERS.most:,} nodes that an account takes"
+    nodes, cycles = _nodes(workload.nodes), f"{workload.cycles_per_day:,.6g} cycles a day"
+    for against, name in names.items():
+        first = _first(by_cycles[against], "cycles a day", f"one cycle every {shortest}")
+        yield f"Lambda costs as much as {name},"
+        yield f"  with {nodes}: {first};"
+        yield f"  at {cycles}: {_first(by_nodes[against], 'nodes', account)}."
+
+
+def _first(by_tier: Mapping[str, int | None], unit: str, most: str) -> str:
+    if not any(by_tier.values()):
+        return f"never, not even at {most}"
+    return "; ".join(
+        f"{tier} first at {count:,} {unit}" if count else f"{tier} never, not even at {most}"
+        for tier, count in by_tier.items()
+    )
 
 
 def first_with_terms(bills: Sequence[ControllerCost]) -> ControllerCost | None:

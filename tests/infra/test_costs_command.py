@@ -84,8 +84,9 @@ def test_text_shows_each_part(capsys: pytest.CaptureFixture[str]) -> None:
         "Table 8.7",
         "$1.92 takes 24 times the stated storage",
         "606 a day",
-        "Lambda costs as much as an always-on t4g.micro, asked over HTTP: without the free tier ",
-        "Lambda costs as much as an always-on Fargate service: without the free tier never",
+        "Lambda costs as much as an always-on t4g.micro, asked over HTTP,\n  with one node: never",
+        "  at 24 cycles a day: without the free tier first at 640 nodes; with the free tier",
+        "Lambda costs as much as an always-on Fargate service,\n  with one node: never, not even",
         "Recommended: embedded",
     ):
         assert words in text, words
@@ -219,14 +220,20 @@ def test_csv_has_what_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
         terms = [line for line in lines if (line["kind"], line["controller"]) == ("term", name)]
         assert sum(float(line["cost"]) for line in terms) == pytest.approx(found["usd"])
     told = {
-        (line["controller"], line["name"].removeprefix("lambda costs as much, ")): line["quantity"]
+        (line["unit"], line["controller"], line["name"].removeprefix("lambda costs as much, ")): (
+            line["quantity"]
+        )
         for line in lines
         if line["kind"] == "break-even"
     }
     assert told == {
-        (against, tier): "" if cycles is None else str(cycles)
-        for against, by_tier in answer["break_even_cycles_per_day"].items()
-        for tier, cycles in by_tier.items()
+        (unit, against, tier): "" if count is None else str(count)
+        for unit, key in (
+            ("cycles a day", "break_even_cycles_per_day"),
+            ("nodes", "break_even_nodes"),
+        )
+        for against, by_tier in answer[key].items()
+        for tier, count in by_tier.items()
     }
 
 

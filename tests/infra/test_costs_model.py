@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -242,16 +243,18 @@ def test_service_by_hand() -> None:
 
 
 @pytest.mark.parametrize("against", ["service", "http"])
-def test_break_even_is_found_where_machines_come_one_by_one(against: str) -> None:
+@pytest.mark.parametrize("by", ["cycles_per_day", "nodes"])
+def test_break_even_is_found_where_machines_come_one_by_one(against: str, by: str) -> None:
     """Each is a step down of the difference, after which the lines may cross again."""
-    workload = Workload(nodes=400, servers=10, duration_seconds=0.6)
+    workload = Workload(nodes=400, cycles_per_day=400, servers=10, duration_seconds=0.6)
     difference = []
-    for cycles in range(1, 3001):
-        at = dataclasses.replace(workload, cycles_per_day=cycles)
+    for count in range(1, 3001):
+        changed: dict[str, Any] = {by: count}
+        at = dataclasses.replace(workload, **changed)
         one, other = compare(at, MEASURED, PRICES, controllers=("lambda", against))
         difference.append(one.usd(False) - other.usd(False))
     assert machines(against, at, MEASURED) > 1
-    found = break_even(workload, MEASURED, PRICES, against=against, limit=3000)
+    found = break_even(workload, MEASURED, PRICES, against=against, by=by, limit=3000)
     assert found == scanned(difference)
 
 
