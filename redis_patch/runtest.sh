@@ -8,7 +8,8 @@
 #   --quick    only the units that cover the files that the patch touches, about half a minute;
 #              without Valkey's unit/maxmemory, which alone takes longer, mostly waiting, and without
 #              tests that take long and touch nothing of the patch: a million commands into
-#              replicas' buffers, a second's busy loop, Lua's garbage
+#              replicas' buffers, a second's busy loop, Lua's garbage, pipelines and payloads of
+#              many megabytes, hash tables that resize
 #   --off      with sampling off
 #   UNIT       only these, for example unit/expire
 #   --clients  how many test files run at a time (2)
@@ -45,7 +46,8 @@ done
 if [ -n "$quick" ]; then
     units="$units $quick_units"
     [ "$server" = valkey ] || units="unit/maxmemory $units"
-    skipped="--skiptest /Measures.elapsed.time|Verify.Lua.performs"
+    skipped="--skiptest /Measures.elapsed.time|Verify.Lua.performs|PIPELINING.stresser"
+    skipped="$skipped|Very.big.payload|Redis.can.(trigger|rewind)"
 fi
 has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
 package=$(server_field "$server" package)

@@ -79,7 +79,8 @@ class Actuator:
     ) -> None:
         self.configs: Sequence[ServerConfig] = [server.config for server in servers]
         least = lambda: sum(one.minimum_bytes for one in self.configs)  # noqa: E731
-        self.budget = MemoryBudget(memory, metrics, len(servers), least)
+        fell_from = sum(store.now.before_fall_bytes.values())
+        self.budget = MemoryBudget(memory, metrics, len(servers), least, fell_from)
         self._manual_resizes = manual_resizes
         self.intermediate_sizes = IntermediateSizes(self.budget.bytes, gradual=gradual)
         self._watches = {

@@ -41,12 +41,13 @@ class MemoryBudget:
         metrics: Metrics,
         servers: int = 1,
         minima_bytes: Callable[[], int] = lambda: 0,
+        before_fall_bytes: int = 0,
     ) -> None:
         self._metrics = metrics
         self._minima_bytes = minima_bytes
         self._memory = memory
         self._least_bytes = max(1, servers) * LEAST_UNIT_BYTES
-        self._resident = ResidentBudget(metrics) if memory.rss_budget else None
+        self._resident = ResidentBudget(metrics, before_fall_bytes) if memory.rss_budget else None
         self._headroom = Headroom()
         self._refreshed_at: float | None = None
         self._limit_bytes = 0

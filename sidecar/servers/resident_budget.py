@@ -17,8 +17,9 @@ measured, again and again.
 
 The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
 that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
-and does not go up and down with one that moves. What clients' buffers or scripts took, and let go,
-comes back after ``SETTLE_SECONDS``.
+and does not go up and down with one that moves. What it lost, as to clients' buffers or a script's
+garbage, did fit before: of that, what pages leave room for comes back after ``SETTLE_SECONDS``, and
+after twice as long each time that resident memory was too much again.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class ResidentBudget:
         is_vain: resident memory is above what is allowed, and taking more was in vain.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, before_fall_bytes: int = 0) -> None:
+        """``before_fall_bytes``: what there was before a fall that this process has not seen."""
         self._metrics = metrics
         self._pages_ratio = 1.0
         self._idle_bytes: float | None = None
@@ -95,10 +97,12 @@ class ResidentBudget:
         # Since when there is room to rise, and the least of it.
         self._room_since: float | None = None
         self._least_room = math.inf
-        # When it was above last, and of that time the most that clients' buffers took, and pages
-        # that no use explains; from what it fell, and to what.
-        self._above_at, self._fell_from, self._fell_to = -math.inf, 0, 0
-        self._most_clients = self._most_beside = 0
+        # From what it fell; since when a part of that would fit, and the least of that time; how
+        # long that has to last; and when a part came back last.
+        self._fell_from = before_fall_bytes
+        self._fits_since: float | None = None
+        self._least_fitting = math.inf
+        self._patience_seconds, self._returned_at = SETTLE_SECONDS, -math.inf
         # While above the limit: the most of resident memory, and at the start, what was in force
         # and what was allowed.
         self._exceeded: tuple[float, float, float] | None = None
@@ -131,7 +135,6 @@ class ResidentBudget:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
         used = sum(reading.counted_bytes for reading in readings)
-        clients = sum(reading.clients_bytes + reading.not_counted_bytes for reading in readings)
         forks = headroom_of(readings).forks
         aim = (1 - MARGIN_RATIO) * allowed_bytes - forks
         is_above = resident > allowed_bytes - forks
@@ -141,14 +144,18 @@ class ResidentBudget:
             self._learn_pages(readings, used, resident)
         idle = self._most_idle(readings)
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
+        if acts and is_above and self._exceeded is None:
+            comes_again = now_seconds - self._returned_at < HOLD_SECONDS
+            doubled = min(2 * self._patience_seconds, HOLD_SECONDS)
+            self._patience_seconds = doubled if comes_again else SETTLE_SECONDS
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
-        else:
-            self._note_above(now_seconds, clients, self._beside(resident, used))
         if not acts:
-            budget = could_be
+            budget, self._fell_from = could_be, 0
         elif is_above:
             in_force = self._in_force(readings, used)
+            self._fell_from = max(self._fell_from, int(self.bytes or in_force))
+            self._fits_since = None
             pages_ratio = max(1.0, (resident - idle) / max(1, used))
             lowered = self._lowered((resident, aim), pages_ratio, in_force, now_seconds)
             budget = min(math.inf if self.bytes is None else self.bytes, lowered)
@@ -156,11 +163,10 @@ class ResidentBudget:
             budget = max(could_be, used)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
-            budget = max(budget, self._back(clients, self._beside(resident, used), now_seconds))
+            unfilled = max(0, self.bytes - used)
+            budget = max(budget, self.bytes + self._back(aim - resident - unfilled, now_seconds))
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
-        if acts and is_above:
-            self._fell_to = self.bytes
         return self.bytes
 
     def _most_idle(self, readings: Sequence[ServerReading]) -> float:
@@ -231,26 +237,21 @@ class ResidentBudget:
             format_size(taken),
         )
 
-    def _beside(self, resident: int, used: int) -> int:
-        """Pages that neither programs nor keys explain, as of a script's garbage."""
-        return max(0, int(resident - (self._idle_bytes or 0) - self._pages_ratio * used))
-
-    def _note_above(self, now_seconds: float, clients: int, beside: int) -> None:
-        self._above_at, self._most_clients = now_seconds, max(self._most_clients, clients)
-        self._most_beside = max(self._most_beside, beside)
-        self._fell_from = max(self._fell_from, self.bytes or 0)
-
-    def _back(self, clients: int, beside: int, now_seconds: float) -> int:
-        """What it fell to, with what clients or scripts took, and have not any more: that did fit
-        before, whatever pages the servers hold now that gave it."""
-        let_go = max(self._most_clients - clients, self._most_beside - beside)
-        since = now_seconds - self._above_at
-        if let_go <= 0 or since < SETTLE_SECONDS:
+    def _back(self, room: float, now_seconds: float) -> float:
+        """What comes back of what was lost, where there are so many pages more than are promised
+        already."""
+        lost = self._fell_from - (self.bytes or 0)
+        fitting = min(lost, room)
+        if fitting <= 0 or fitting < min(lost, LEAST_RISE_RATIO * self._fell_from):
+            self._fits_since = None
             return 0
-        back = min(self._fell_from, self._fell_to + let_go)
-        if back == self._fell_from or since >= HOLD_SECONDS:
-            self._fell_from = self._fell_to = self._most_clients = self._most_beside = 0
-        return back
+        if self._fits_since is None:
+            self._fits_since, self._least_fitting = now_seconds, fitting
+        self._least_fitting = min(self._least_fitting, fitting)
+        if now_seconds - self._fits_since < self._patience_seconds:
+            return 0
+        self._fits_since, self._returned_at = None, now_seconds
+        return self._least_fitting
 
     def _raised(
         self, budget: float, could_be: float, allowed_bytes: int, now_seconds: float
