@@ -161,14 +161,16 @@ def _refuse_what_is_none(
         )
     if curve.unsized_ratio > _MOST_UNSIZED_RATIO:
         print(
-            f"spreds: {trace}: {curve.unsized_ratio:.1%} of its first reads have the size 0, as "
-            "misses have in some logs: their objects take nothing here until a read has their size",
+            f"spreds: {trace}: of the reads at its beginning, {curve.unsized_ratio:.1%} have the "
+            "size 0, as misses have in some logs: their objects take nothing here until a read has "
+            "their size",
             file=sys.stderr,
         )
     if options.format is None and curve.sampled >= _ENOUGH and curve.compulsory_miss_ratio == 1:
+        key = f"the column {curve.columns['key']!r}" if curve.columns else "what was taken for it"
         raise TraceError(
-            f"{trace}: no key comes twice in {curve.requests:,} requests: is the key what was "
-            "taken for it? --format says that it is"
+            f"{trace}: no key comes twice in {curve.requests:,} requests: is {key} the key? If "
+            "not, name another column 'key'; if so, --format says that it is"
         )
     if not curve.sampled:
         raise NothingSampledError(

@@ -48,6 +48,7 @@ def as_json(
         "columns": curve.columns,
         "times_that_went_back": curve.went_back,
         "times_span_seconds": curve.span_seconds,
+        "reads_of_size_0_ratio": curve.unsized_ratio,
         "live_objects": curve.live_objects,
         "compulsory_miss_ratio": curve.compulsory_miss_ratio,
         "sizes": sizes,

@@ -276,6 +276,7 @@ class Enforcement:
         sizes = {name: size for name, size in sizes.items() if name not in kept}
         before = self.sizes_in_force()
         with self._store.update() as state:
+            state.room, state.before_fall_bytes = None, {}  # of a plan that nobody is to have
             state.control = replace(
                 state.control,
                 engaged=False,

@@ -17,6 +17,9 @@ _MOST_YEARS = 100
 _LATEST_SECONDS = 1e11  # since any origin; in milliseconds it was 1973
 # Of gaps between requests, so many are looked at; and so many of them should be shorter than a TTL.
 _GAPS, _FEWEST_WITHIN = 100_000, 0.1
+# Times since 1970 are seconds where they look so. Others may be anything, and a load of so few
+# requests that most are more than one such second apart is rare.
+_SINCE_1970_SECONDS, _ENOUGH_GAPS, _RARE_SECONDS = 1e8, 100, 1.0
 _UNIT = "--time-unit says what unit the times are in (s, ms, us or ns)"
 
 
@@ -82,6 +85,13 @@ class SeenTimes:
                 raise TraceError(
                     f"{self._path}: of two requests that follow each other, only {within:.1%} are "
                     f"within {what}: {_UNIT}, also s"
+                )
+            middle = float(np.median(self._gaps))
+            is_relative = self._earliest < _SINCE_1970_SECONDS
+            if is_relative and len(self._gaps) >= _ENOUGH_GAPS and middle > _RARE_SECONDS:
+                raise TraceError(
+                    f"{self._path}: its requests would be {middle:g} s apart, and its times may be "
+                    f"milliseconds: {_UNIT}, also s"
                 )
 
     def must_not_go_back(self, ttl_seconds: float) -> None:

@@ -208,8 +208,8 @@ class Actuator:
 
     def least_bytes(self) -> dict[str, int]:  # to go on working, as far as it is known and given
         with self._lock:
-            known = ((name, watch.least_bytes()) for name, watch in self._watches.items())
-            found = {name: least for name, least in known if least is not None}
+            known = self._watches.items()
+            found = {n: least for n, w in known if (least := w.least_bytes()) is not None}
             return bounded_needs(self.configs, found, self.budget)
 
     def errors(self) -> dict[str, str]:  # why servers do not answer, as last seen
@@ -222,8 +222,9 @@ class Actuator:
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def refused(self) -> dict[str, str]:  # the last size that was tried: why
-        known = ((n, w.refusal.reason) for n, w in self._watches.items() if w.last)
-        return {name: reason for name, reason in known if reason}
+        return {
+            n: w.refusal.reason for n, w in self._watches.items() if w.last and w.refusal.reason
+        }
 
     def run_ids(self) -> dict[str, str]:  # of the servers' processes, as last seen
         with self._lock:
@@ -273,7 +274,7 @@ class Actuator:
             return
         fixed, planned = unmovable_bytes(self._steps()), self._store.now.targets_bytes
         sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
-        fitted = self.fallen.sizes(self.configs, sizes, fixed, self.budget, least)
+        fitted = self.fallen.sizes(self.configs, sizes, fixed, self.budget, least, self.readings)
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.budget_fit import fitted_sizes, fitted_to_budget, is_about
 from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.promotions import held_by_replicas
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Sizes
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
@@ -44,6 +48,7 @@ class FallenBudget:
         fixed_bytes: Sizes,
         budget: MemoryBudget,
         least_bytes: Sizes,
+        readings: Mapping[str, ServerReading],
     ) -> tuple[Sizes, Sizes, str] | None:
         """The sizes to plan, those to have at once, and why; ``None``: they stay."""
         state = self._store.now
@@ -62,13 +67,21 @@ class FallenBudget:
         if not before or budget.bytes <= self._budget_bytes:
             return None
         self._budget_bytes = budget.bytes
-        back = _on_the_way_back(planned, before, budget.bytes)
+        back = _on_the_way_back(own or planned, before, budget.bytes)
         if budget.source != "rss" or (back and is_about(back, before)):
             self._remember({})
         if not back:
             return None
-        again = fitted_sizes(servers, back, fixed_bytes, budget.bytes, least_bytes)
-        return None if is_about(again, planned) else (again, sizes_bytes, BUDGET_IS_BACK)
+        # It goes to those who lost it; what somebody needs at once is not planned for him.
+        fitted_beside = partial(fitted_sizes, servers, back, fixed_bytes, budget.bytes)
+        again = fitted_beside(least_bytes)
+        room = RoomMade.for_needs(fitted_beside(held_by_replicas(readings)), again, least_bytes)
+        if is_about(again, planned):
+            return None
+        if room is not None:
+            with self._store.update() as state:
+                state.make_room(room)
+        return again, sizes_bytes, BUDGET_IS_BACK
 
     def _remember(self, sizes_bytes: Sizes) -> None:
         if self._store.now.before_fall_bytes != sizes_bytes:

@@ -144,18 +144,13 @@ class ResidentBudget:
             self._learn_pages(readings, used, resident)
         idle = self._most_idle(readings)
         could_be = max(0.0, (aim - idle) / self._pages_ratio)
-        if acts and is_above and self._exceeded is None:
-            comes_again = now_seconds - self._returned_at < HOLD_SECONDS
-            doubled = min(2 * self._patience_seconds, HOLD_SECONDS)
-            self._patience_seconds = doubled if comes_again else SETTLE_SECONDS
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
         if not acts:
             budget, self._fell_from = could_be, 0
         elif is_above:
             in_force = self._in_force(readings, used)
-            self._fell_from = max(self._fell_from, int(self.bytes or in_force))
-            self._fits_since = None
+            self._note_above(in_force, now_seconds)
             pages_ratio = max(1.0, (resident - idle) / max(1, used))
             lowered = self._lowered((resident, aim), pages_ratio, in_force, now_seconds)
             budget = min(math.inf if self.bytes is None else self.bytes, lowered)
@@ -236,6 +231,14 @@ class ResidentBudget:
             format_size(resident),
             format_size(taken),
         )
+
+    def _note_above(self, in_force: float, now_seconds: float) -> None:
+        self._fell_from = max(self._fell_from, int(self.bytes or in_force))
+        self._fits_since = None
+        if self._exceeded is None:
+            comes_again = now_seconds - self._returned_at < HOLD_SECONDS
+            doubled = min(2 * self._patience_seconds, HOLD_SECONDS)
+            self._patience_seconds = doubled if comes_again else SETTLE_SECONDS
 
     def _back(self, room: float, now_seconds: float) -> float:
         """What comes back of what was lost, where there are so many pages more than are promised

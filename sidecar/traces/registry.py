@@ -166,7 +166,8 @@ def _unknown(path: TracePath, formats: Sequence[str], beginning: Beginning) -> T
         holds += f" that could be {' or '.join(formats)}"
     return TraceError(
         f"{path}: name and contents together do not tell the format (it holds {holds}): give "
-        f"--format, one of {', '.join(FORMATS)}"
+        f"--format, one of {', '.join(FORMATS)}, or write it as CSV with the header "
+        "time,key,size,op"
     )
 
 

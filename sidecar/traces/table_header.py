@@ -24,7 +24,12 @@ COLUMN_NAMES = {
 }
 """Of a table's header; the first that is there counts."""
 # In each of which there may be an object of the same name.
-_PLACES = ("bucket", "volume", "disk", "device", "lun", "namespace", "database", "tenant")
+_PLACES = (
+    *("bucket", "volume", "disk", "device", "lun", "namespace", "tenant", "cache_name", "prefix"),
+    *("database", "db", "db_id", "dbid", "dbnum", "db_name", "schema", "keyspace", "table"),
+)
+# Likewise, where keys are paths.
+_SITES = ("host", "hostname", "domain", "vhost", "site", "server_name", "http_host")
 OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
 OPERATION_NAMES = (
     *(OPERATION, "operation", "command", "cmd", "opcode", "op_type", "optype", "method", "verb"),
@@ -148,7 +153,15 @@ def _not_as_they_should(
     # An object has one size, or few in a row.
     if len(keys) >= 2 * _ENOUGH_LINES and len(set(sizes)) > _SIZES_A_KEY * len(set(keys)):
         return "second column has fewer keys than the third has sizes"
+    if len(set(sizes)) > len(set(keys)) >= _ENOUGH_LINES and _of_one(sizes, keys):
+        return "third column has keys, each of which has one size in the second"
     return ""
+
+
+def _of_one(texts: Sequence[bytes], others: Sequence[bytes]) -> bool:
+    """Whether some come again, and each always with the same other."""
+    pairs, alone = set(zip(texts, others, strict=True)), set(texts)
+    return len(texts) >= len(alone) + _ENOUGH_LINES and len(pairs) == len(alone)
 
 
 def _are_times(keys: Sequence[bytes], sizes: Sequence[bytes]) -> bool:
@@ -196,11 +209,13 @@ def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> N
         rows = [split(line, columns.delimiter) for line in lines if line.strip()]
     except ValueError:
         return
+    keys = [row[columns.key].strip() for row in rows[1:] if columns.key < len(row)]
+    places = _PLACES + _SITES if all(key.startswith(b"/") for key in keys) else _PLACES
     for place, name in enumerate(rows[0] if rows else ()):
         if place in (columns.key, columns.operation):
             continue
         said = {row[place].strip().lower() for row in rows[1:] if len(row) == len(rows[0])}
-        if _name(name) in _PLACES and len(said) > 1:
+        if _name(name) in places and len(said) > 1:
             raise TraceError(
                 f"{path}: the same key may be in several of the column {shown(name)}: write both "
                 "as one column, the key"

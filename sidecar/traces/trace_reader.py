@@ -68,15 +68,17 @@ def load_trace(
     format: str | None = None,  # noqa: A002
     texts: bool = False,
     limit: int | None = None,
+    reading: Reading | None = None,
 ) -> TraceChunk:
-    """The whole trace, or its first ``limit`` requests, as one chunk.
+    """The whole trace, or its first ``limit`` requests, as one chunk; ``reading`` as of
+    :func:`read_trace`.
 
     Raises:
         TraceError: as ``read_trace``, or the trace is empty.
     """
     chunks = []
     missing = limit
-    for chunk in read_trace(path, format, Reading(texts=texts)):
+    for chunk in read_trace(path, format, reading or Reading(texts=texts)):
         chunks.append(chunk)
         if missing is not None:
             missing -= len(chunk)

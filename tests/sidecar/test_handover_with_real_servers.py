@@ -13,6 +13,7 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.servers import intermediate_sizes, pace
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.state.control_state import ControlState, Hold
+from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill, write
 from tests.sidecar.fixtures import MakeNode, Servers, StartServer, WriteNode
@@ -72,6 +73,20 @@ def test_a_rollback_does_not_lead_into_the_middle_of_a_handover(node: ActuatedNo
         held = {"s0": Hold(24 * MB, 1.0)}
         state.control = replace(state.control, held=held)
     assert enforcement.sizes_to_come_back_to() == {"s0": 24 * MB, "s1": 36 * MB}
+
+
+def test_with_the_installations_sizes_nothing_of_a_plan_is_left(node: ActuatedNode) -> None:
+    """What others had made room for then was shared out as that plan had it, when it was over."""
+    enforcement = Enforcement(node.config, node.store, node.actuator)
+    planned, made = {"s0": 12 * MB, "s1": 36 * MB}, {"s0": 10 * MB, "s1": 38 * MB}
+    installed = {"s0": 24 * MB, "s1": 24 * MB}
+    with node.store.update() as state:
+        state.control = replace(state.control, engaged=True, installed_bytes=installed)
+        state.room = RoomMade(planned, made, {}, {"s1": 38 * MB})
+        state.before_fall_bytes = planned
+    assert enforcement.give_back() == (installed, {})
+    assert node.maxmemory() == installed
+    assert (node.store.now.room, node.store.now.before_fall_bytes) == (None, {})
 
 
 def test_who_fills_ends_at_the_targets_and_the_log_tells_of_begin_and_end(

@@ -257,6 +257,21 @@ def test_what_resident_memory_took_goes_back_to_who_had_it(node: ActuatedNode) -
     assert told == [BUDGET_FELL, BUDGET_FELL, BUDGET_IS_BACK, BUDGET_IS_BACK]
 
 
+def test_what_comes_back_is_not_planned_for_who_needs_it_at_once(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger who held buffers in two servers, and let go of one, kept all that came back."""
+    store = node.actuator._store
+    _budget_becomes(node, 24 * MB, "rss")
+    monkeypatch.setattr(node.actuator, "least_bytes", lambda: {"s1": 24 * MB})
+    for size_bytes, source in ((36 * MB, "rss"), (48 * MB, "file")):
+        _budget_becomes(node, size_bytes, source)
+        targets = node.actuator.targets()
+        assert targets["s1"] >= 24 * MB
+        assert sum(targets.values()) <= size_bytes
+    assert store.now.without_needs == {"s0": 30 * MB, "s1": 18 * MB}
+
+
 def test_what_is_planned_since_resident_memory_took_it_stays(node: ActuatedNode) -> None:
     _budget_becomes(node, 24 * MB, "rss")
     sizes = {"s0": 9 * MB, "s1": 15 * MB}

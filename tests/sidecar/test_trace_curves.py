@@ -250,7 +250,9 @@ def write_trace(folder: Path, kind: str, packed: str, requests: list[tuple[int, 
         "a.oracleGeneral": lambda key, size: struct.pack("<IQIq", 7, key, size, -1),
         "a.trace": lambda key, size: struct.pack(">i", key - 20),
     }[kind]
-    data = b"".join(write(key, size) for key, size in requests)
+    # Some of what is made here would be refused without a header.
+    data = b"time,key,size\n" if kind.endswith(".csv") else b""
+    data += b"".join(write(key, size) for key, size in requests)
     path = folder / f"{kind}{packed}"
     path.write_bytes({"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[packed](data))
     return path

@@ -578,17 +578,53 @@ def test_reads_without_a_size_are_told_where_sizes_count(ask):
     """As misses are in Meta's traces."""
     text = lines("{at},{key},0", [1, 2, 3]) + lines("{at},{key},9", [1, 2, 3])
     assert ask("a.csv", text, "--bytes")["requests"] == 6
-    assert "50.0% of its first reads have the size 0, as misses have in some logs" in ask.said
+    told = "of the reads at its beginning, 50.0% have the size 0, as misses have in some logs"
+    assert told in ask.said
+    assert ask("a.csv", text, "--bytes")["reads_of_size_0_ratio"] == 0.5
     ask("a.csv", text)
     assert ask.said == ""
 
 
-@pytest.mark.parametrize("place", ["bucket", "Volume"])
+@pytest.mark.parametrize("place", ["bucket", "Volume", "db", "keyspace"])
 def test_one_key_in_several_places_is_not_one_object(ask, place):
     text = lines("{at},{key},7,b{sector}", header=f"time,key,size,{place}")
     assert "the same key may be in several of the column" in ask("a.csv", text)
     same = lines("{at},{key},7,b", header=f"time,key,size,{place}")
     assert ask("a.csv", same)["requests"] == len(KEYS)
+
+
+def test_one_path_of_several_hosts_is_not_one_object(ask):
+    text = lines("{at},h{sector},/{key},7", header="time,host,url,size")
+    assert "the same key may be in several of the column 'host'" in ask("a.csv", text)
+    # Of other keys the host may be who asks.
+    text = lines("{at},h{sector},{key},7", header="time,host,key,size")
+    assert ask("a.csv", text)["requests"] == len(KEYS)
+
+
+def test_keys_after_their_sizes_are_told_by_what_goes_with_what(ask):
+    """Many keys have the same size, and each has one."""
+    rows = [f"{at},{at * 7 % 60 % 43},{at * 7 % 60}" for at in range(200)]
+    said = ask("a.csv", "\n".join([*rows, ""]))
+    assert "third column has keys, each of which has one size in the second" in said
+    turned = [f"{at},{at * 7 % 60},{at * 7 % 60 % 43}" for at in range(200)]
+    assert ask("a.csv", "\n".join([*turned, ""]))["sizes"][-1] == 60
+
+
+def test_relative_times_that_are_far_apart_need_a_unit(ask):
+    text = "\n".join([f"{at * 205},{at % 50},7" for at in range(300)]) + "\n"
+    said = ask("a.csv", text, "--ttl", "300s")
+    assert "would be 205 s apart, and its times may be milliseconds: --time-unit" in said
+    for unit in ("s", "ms"):
+        assert ask("a.csv", text, "--ttl", "300s", "--time-unit", unit)["requests"] == 300
+    since_1970 = "\n".join([f"{1.7e9 + at * 205},{at % 50},7" for at in range(300)]) + "\n"
+    assert ask("a.csv", since_1970, "--ttl", "300s")["requests"] == 300
+
+
+def test_who_has_another_log_is_told_how_to_write_it(ask):
+    text = "\n".join(["/a GET 200", "/b GET 200", ""])
+    assert "or write it as CSV with the header time,key,size,op" in ask("a.log", text)
+    said = ask("a.csv", "\n".join(["id,time,path", *[f"{at},{at},/a" for at in range(200)], ""]))
+    assert "is the column 'id' the key? If not, name another column 'key'" in said
 
 
 @pytest.mark.parametrize(

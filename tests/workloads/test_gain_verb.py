@@ -6,10 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from solver_lambda.documents.reader import Fields
 from workloads.__main__ import main
-from workloads.experiment.gain.loads import MissingTraceError
+from workloads.experiment.gain.loads import MissingTraceError, read_load
 from workloads.experiment.gain.mix import MIXES, QUICK, mix_files, read_mix
 
 TINY = """
@@ -190,6 +192,18 @@ def test_every_bundled_mix_can_be_read(path):
         pytest.skip(str(error))
     assert mix.description
     assert 2 <= len(mix.servers) <= 20
+
+
+def test_reads_without_a_size_and_what_is_no_read_are_told(tmp_path, caplog):
+    """Logs have the size 0 with a miss, which the first read of a key is."""
+    rows = ["1,a,0,get", "1,b,0,get", "1,c,0,get", "2,a,0,get", "2,b,70,get", "3,a,90,get"]
+    rows += ["4,a,10,get", "5,b,0,set"]
+    (tmp_path / "t.csv").write_text("\n".join(["time,key,size,op", *rows, ""]))
+    fields = Fields({"kind": "trace", "file": "t.csv"}, "mix")
+    load = read_load(fields, [tmp_path])
+    assert sorted(load.sizes_bytes(np.random.default_rng(1)).tolist()) == [70, 80, 90]
+    assert "not played, since they are no reads: 1 of 'set'" in caplog.text
+    assert "1 keys have no size: 80 bytes each, the median" in caplog.text
 
 
 def test_mixes_whose_traces_are_missing_are_left_out_unless_they_are_named(tmp_path, capsys):

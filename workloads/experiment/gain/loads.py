@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.commands.mrc_words import spellings
 from sidecar.config.fields import size
+from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.reader import DocumentError, Fields
 from workloads.shared_traces import trace_file
 from workloads.zipf import key_sizes, zipf_keys
+
+log = logging.getLogger(__name__)
 
 IntArray = npt.NDArray[np.int64]
 
@@ -146,14 +151,34 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
     if path is None:
         looked = " nor in ".join(map(str, folders))
         raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))
-    chunk = load_trace(path, limit=None if count is None else first + count)
+    reading = Reading()
+    chunk = load_trace(path, limit=None if count is None else first + count, reading=reading)
+    if dropped := spellings(reading.operations.dropped()):
+        log.warning("%s: not played, since they are no reads: %s", path, dropped)
     if first >= len(chunk):
         raise fields.refuse("first", f"must be less than the {len(chunk)} requests, not {first}")
-    _, places, keys = np.unique(chunk.keys[first:], return_index=True, return_inverse=True)
-    sizes = chunk.sizes_bytes[first:][places].astype(np.uint32)
-    if object_bytes is None and sizes.max() <= 1:
-        raise fields.refuse("object", f"is missing: {path} tells no sizes")
-    if object_bytes is not None:
-        sizes = np.full(len(places), object_bytes, np.uint32)
+    known, keys = np.unique(chunk.keys[first:], return_inverse=True)
+    if object_bytes is None:
+        sizes = _first_sizes(keys, len(known), chunk.sizes_bytes[first:])
+        if sizes.max() <= 1:
+            raise fields.refuse("object", f"is missing: {path} tells no sizes")
+        if unsized := int(np.count_nonzero(sizes == 0)):
+            middle = int(np.median(sizes[sizes > 0]))
+            log.warning(
+                "%s: %d keys have no size: %d bytes each, the median", path, unsized, middle
+            )
+            sizes[sizes == 0] = middle
+    else:
+        sizes = np.full(len(known), object_bytes, np.uint32)
     source = (path, first, count, object_bytes)
-    return TraceLoad(source, keys.astype(np.int64), len(places), sizes)
+    return TraceLoad(source, keys.astype(np.int64), len(known), sizes)
+
+
+def _first_sizes(
+    keys: IntArray, key_count: int, sizes_bytes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.uint32]:
+    """Of each key the first that is not 0, as misses have in some logs; 0 where there is none."""
+    sizes = np.zeros(key_count, np.uint32)
+    told = np.flatnonzero(sizes_bytes)[::-1]
+    sizes[keys[told]] = sizes_bytes[told]  # the last of them is the first
+    return sizes
