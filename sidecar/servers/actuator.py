@@ -112,7 +112,6 @@ class Actuator:
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
             self.set_targets(targets_bytes, purpose, asked)
             self.intermediate_sizes.begin(sizes_bytes)
-            self.fallen.depart(targets_bytes)
             self.looks_on = False
 
     def contest(self, sizes_bytes: Sizes) -> None:  # what they have is to be put back

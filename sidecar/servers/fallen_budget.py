@@ -30,7 +30,9 @@ class FallenBudget:
 
     def __init__(self, store: StateStore, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
+        # For which budget sizes were fitted last, and who kept his then.
         self._budget_bytes = 0
+        self._fixed: set[str] = set()
 
     def depart(self, targets_bytes: Sizes, whole_bytes: Sizes | None = None) -> None:
         """Other sizes are planned; ``whole_bytes``: those that were wanted, if the budget cut
@@ -60,15 +62,17 @@ class FallenBudget:
             servers, wanted, own, fixed_bytes, budget.bytes, least_bytes, self._metrics
         )
         if fitted is not None:
-            self._budget_bytes = budget.bytes
+            self._budget_bytes, self._fixed = budget.bytes, set()
             is_by_memory = budget.source == "rss"
             self._remember((before or own or planned) if is_by_memory else {})
             return *fitted, BUDGET_FELL
-        if not before or budget.bytes <= self._budget_bytes:
+        comes_back = budget.bytes > self._budget_bytes or self._fixed - fixed_bytes.keys()
+        if not before or not comes_back:
             return None
-        self._budget_bytes = budget.bytes
+        self._budget_bytes, self._fixed = budget.bytes, set(fixed_bytes)
         back = _on_the_way_back(own or planned, before, budget.bytes)
-        if budget.source != "rss" or (back and is_about(back, before)):
+        is_whole = budget.source != "rss" or (back and is_about(back, before))
+        if is_whole and not any(size < before.get(n, 0) for n, size in fixed_bytes.items()):
             self._remember({})
         if not back:
             return None

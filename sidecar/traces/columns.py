@@ -122,7 +122,11 @@ def moment(text: bytes) -> float:
 
 
 def _time(text: bytes, columns: Columns) -> float:
-    time = moment(text)
+    try:
+        time = moment(text)
+    except ValueError:
+        said = text.decode(errors="replace").strip()
+        raise ValueError(f"the time {said!r} is neither a number nor a date") from None
     if not abs(time) < float("inf"):
         raise ValueError(f"the time {time} is not finite")
     return time * columns.ticks_per_second if b":" in text else time

@@ -272,6 +272,19 @@ def test_what_comes_back_is_not_planned_for_who_needs_it_at_once(
     assert store.now.without_needs == {"s0": 30 * MB, "s1": 18 * MB}
 
 
+def test_who_could_not_be_given_it_gets_what_he_lost_when_he_can(node: ActuatedNode) -> None:
+    _budget_becomes(node, 24 * MB, "rss")
+    node.servers["s0"].client.config_set("maxmemory-policy", "noeviction")
+    node.actuator.step()
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets()["s0"] < 30 * MB
+    node.servers["s0"].client.config_set("maxmemory-policy", "allkeys-lru")
+    node.actuator.step()
+    node.actuator.step()
+    assert node.actuator.targets() == {"s0": 30 * MB, "s1": 18 * MB}
+    assert not node.actuator._store.now.before_fall_bytes
+
+
 def test_what_is_planned_since_resident_memory_took_it_stays(node: ActuatedNode) -> None:
     _budget_becomes(node, 24 * MB, "rss")
     sizes = {"s0": 9 * MB, "s1": 15 * MB}

@@ -77,7 +77,9 @@ def test_what_is_missed_is_said_with_bound_and_salt():
         "R = 0.1: MISSED: share 85.00 % with salt b, to be at least 90.00 %; "
         "MISSED: moves 9 with salt b, to be at most 2",
     ]
-    *_, low, high, _, last = summary([result, replace(result, verdicts=verdicts[:1])]).splitlines()
+    *_, low, high, _, last, _ = summary(
+        [result, replace(result, verdicts=verdicts[:1])]
+    ).splitlines()
     assert low.endswith("met")
     assert high.endswith("share by 5.00 %; moves by 7")
     assert last == "1 of 2 mixes meet all targets"
