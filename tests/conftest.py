@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # What the gate tries is always the same, so that a red one is somebody's change; `make properties`
 # tries what was never tried.
@@ -50,6 +51,14 @@ _BEGUN_FIRST = (
 
 
 @pytest.hookimpl(tryfirst=True)  # the marks are read in the same hook
+@pytest.hookimpl(trylast=True)  # when the profile is known
+def pytest_configure() -> None:
+    """Examples have constants of all files that are loaded by then: others in each process, and
+    after each change, so that a red gate was nobody's."""
+    if settings.default is not None and settings.default.derandomize:
+        providers._get_local_constants = providers.Constants
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests, or those of a whole folder, stay in one process."""
     first = {name: place for place, name in enumerate(_BEGUN_FIRST)}

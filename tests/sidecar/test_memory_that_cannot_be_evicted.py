@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
@@ -65,6 +65,9 @@ def test_the_least_leaves_headroom_or_the_size_in_force(maxmemory: int, unevicta
         max_size=6,
     ),
 )
+@example(
+    [(1, 0, 0, False), (1, 1, 2, False), (1, 93, 0, True), (1, 128, 0, True), (1, 138, 0, True)]
+)
 def test_nobody_starts_below_its_least_while_the_budget_allows_it(
     servers: list[tuple[int, int, int, bool]],
 ) -> None:
@@ -77,8 +80,9 @@ def test_nobody_starts_below_its_least_while_the_budget_allows_it(
     if sum(minima.values()) > budget:
         return
     share = budget // len(configs)
-    kept = {name: max(low, min(known[name] or share, share // 2)) for name, low in minima.items()}
     needed = {name: low if name in fixed else max(low, least[name]) for name, low in minima.items()}
+    has = {name: max(known[name] or share, low) for name, low in needed.items()}
+    kept = {name: max(low, min(has[name], share // 2)) for name, low in minima.items()}
     sizes = initial_sizes(configs, known, fixed, budget, least)
     assert sum(sizes.values()) <= budget
     fits_beside = sum(max(needed[name], kept[name]) for name in kept) <= budget
