@@ -50,7 +50,6 @@ _BEGUN_FIRST = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # the marks are read in the same hook
 @pytest.hookimpl(trylast=True)  # when the profile is known
 def pytest_configure() -> None:
     """Examples have constants of all files that are loaded by then: others in each process, and
@@ -59,6 +58,7 @@ def pytest_configure() -> None:
         providers._get_local_constants = providers.Constants
 
 
+@pytest.hookimpl(tryfirst=True)  # the marks are read in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests, or those of a whole folder, stay in one process."""
     first = {name: place for place, name in enumerate(_BEGUN_FIRST)}
