@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.exceptions
+import jmespath
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -20,6 +24,7 @@ from infra.configuration import Configuration
 from infra.configured_nodes import Node
 from infra.names import place
 from infra.roles import Line, RoleError, node_lines, removal_lines, team_lines
+from tests.end_to_end.printed_commands import api_arguments
 
 CONFIGURATION = Configuration("spreds", (Node("web"), Node("n" * 45)))
 OHIO = place("123456789012", "us-east-2")
@@ -124,53 +129,61 @@ def test_what_an_organisation_demands_is_on_the_role() -> None:
 def shell(tmp_path: Path) -> Iterator[tuple[Callable[[list[Line]], int], Any]]:
     """Runs lines as a shell does, each until one fails, by an ``aws`` that speaks to an emulator;
     and IAM there."""
-    (program := tmp_path / "aws").write_text(f"#!{sys.executable}\n{AWS}")
+    (program := tmp_path / "aws").write_text(f"#!{sys.executable} -IS\n{AWS}")
     program.chmod(0o755)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_DEFAULT_REGION": "us-east-2",
-    }
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    url = f"http://{host}:{port}"
+    iam = boto3.client("iam", endpoint_url=url, region_name="us-east-2", **keys)
+
+    class Asked(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(json.dumps(answer(iam, json.loads(self.rfile.readline()))).encode())
+
+    asked = socketserver.UnixStreamServer(str(tmp_path / "asked"), Asked)
+    threading.Thread(target=asked.serve_forever, args=(0.01,), daemon=True).start()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     def run(lines: list[Line]) -> int:
         text = "\n".join(map(str, lines))
         return subprocess.run(["sh", "-e"], input=text, text=True, env=environment).returncode
 
-    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    url = environment["AWS_ENDPOINT_URL"]
-    iam = boto3.client("iam", endpoint_url=url, region_name="us-east-2", **keys)
     try:
         yield run, iam
     finally:
+        asked.shutdown()
+        asked.server_close()
         server.stop()
 
 
-# The AWS CLI's own way with options, of IAM's commands and of no others.
+# Asks this process: to load all of AWS' library for each line takes half a second.
 AWS = """
-import json, sys
-import boto3, botocore.exceptions, jmespath
+import json, os, socket, sys
 
-from tests.end_to_end.printed_commands import api_arguments
-
-_, service, command, *words = sys.argv
-values = api_arguments(words)
-query = values.pop("Query", None)
-values.pop("Output", None)
-try:
-    answer = getattr(boto3.client(service), command.replace("-", "_"))(**values)
-except botocore.exceptions.ClientError as error:
-    sys.exit(str(error))
-answer.pop("ResponseMetadata", None)
-found = jmespath.search(query, answer) if query else answer
-print(chr(10).join(found) if query else json.dumps(found, default=str))
+asked = socket.socket(socket.AF_UNIX)
+asked.connect(os.path.join(os.path.dirname(sys.argv[0]), "asked"))
+asked.sendall(json.dumps(sys.argv[1:]).encode() + b"\\n")
+error, text = json.loads(asked.makefile().read())
+sys.exit(error or print(text))
 """
+
+
+def answer(iam: Any, words: list[str]) -> tuple[str, str]:
+    """An error, or what is printed: the AWS CLI's own way with options, of IAM's commands and of
+    no others."""
+    service, command, *options = words
+    assert service == "iam"
+    values = api_arguments(options)
+    query = values.pop("Query", None)
+    values.pop("Output", None)
+    try:
+        found = getattr(iam, command.replace("-", "_"))(**values)
+    except botocore.exceptions.ClientError as error:
+        return str(error), ""
+    found.pop("ResponseMetadata", None)
+    return "", "\n".join(jmespath.search(query, found)) if query else json.dumps(found, default=str)
 
 
 def test_the_lines_can_be_run_again_and_be_taken_back(

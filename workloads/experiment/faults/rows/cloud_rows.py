@@ -141,7 +141,6 @@ def _hostile(stage: FaultStage) -> dict[str, str]:
     "ten messages that are no good, in between the real ones",
     says=("notification refused",),
     around=partial(_cloud, "lambda"),
-    quick=True,
 )
 def _refuses_messages(stage: FaultStage) -> str:
     """All of them, in between the real ones; each is told by its word, or by how often."""

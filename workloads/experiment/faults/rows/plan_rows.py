@@ -92,5 +92,4 @@ for _trick, _words, _code in (
         _trick,
         says=(f"plan refused: {_code}",),
         options={"controller": SOON_OVERDUE},
-        quick=_trick == "twice_the_sizes",
     )(_tricks)

@@ -122,7 +122,6 @@ def _flapping_policy(stage: FaultStage) -> None:
     gap="was set by hand",
     bound_seconds=GAP_SECONDS,
     says=("by hand",),
-    quick=True,
 )
 def _by_hand(stage: FaultStage, mebibytes: float) -> None:
     stage.set_by_hand(0, mebibytes)

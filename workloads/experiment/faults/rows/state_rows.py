@@ -208,5 +208,4 @@ for _name, (_does, _change, _says) in FORMS.items():
         says=_says,
         # Where nothing tells how it was before, a server gets the usual settings after a shrink.
         options={} if _name in KNOWS_MORE else {"settings": {"hz": 10}},
-        quick=_name == "garbage",
     )(_with_state)
