@@ -27,6 +27,7 @@ from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, FallenBudget
 from sidecar.servers.memory_budget import MemoryBudget, Source
+from sidecar.state.room_made import RoomMade
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.actuated_node import MB, ActuatedNode, fill
 from tests.sidecar.fixtures import LoadNode, MakeNode, Servers, StartServer, WriteNode
@@ -270,6 +271,19 @@ def test_what_comes_back_is_not_planned_for_who_needs_it_at_once(
         assert targets["s1"] >= 24 * MB
         assert sum(targets.values()) <= size_bytes
     assert store.now.without_needs == {"s0": 30 * MB, "s1": 18 * MB}
+
+
+def test_a_start_with_room_for_somebody_forgets_nothing_that_was_lost(node: ActuatedNode) -> None:
+    """Amid a need, in the whole budget: what the others had lost was his for good."""
+    _budget_becomes(node, 24 * MB, "rss")
+    fallen, room = node.actuator.targets(), {"s0": 15 * MB, "s1": 33 * MB}
+    node.actuator.budget.bytes = 48 * MB
+    node.actuator.engage(room, room, "initial sizes")
+    with node.actuator._store.update() as state:
+        state.make_room(RoomMade(fallen, room, {}, {"s1": 33 * MB}))
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator._store.now.without_needs in ({}, {"s0": 30 * MB, "s1": 18 * MB})
+    assert node.actuator.targets() == {"s0": 30 * MB, "s1": 18 * MB}
 
 
 def test_who_could_not_be_given_it_gets_what_he_lost_when_he_can(node: ActuatedNode) -> None:

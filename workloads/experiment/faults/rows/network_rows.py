@@ -164,5 +164,4 @@ for _fault, _does in {
     ROWS.add(f"CONFIG SET: {_fault}", _words, _fault, quick=_is_quick)(_at_each_set)
 for _name, (_does, _lie) in LIES.items():
     _words = f"one server answers with {_does}, for 4 s of a swap"
-    _is_quick = _name == "garbage"
-    ROWS.add(f"wrong replies: {_name}", _words, _lie, says=("server a",), quick=_is_quick)(_lies)
+    ROWS.add(f"wrong replies: {_name}", _words, _lie, says=("server a",))(_lies)

@@ -131,7 +131,6 @@ def _by_hand(stage: FaultStage, mebibytes: float) -> None:
 @ROWS.add(
     "server: client buffers in a shrink",
     "12 MiB of buffers on a server that is to shrink to 5 MiB, for 6 s",
-    quick=True,
 )
 def _buffers(stage: FaultStage) -> None:
     swap_and_wait(stage)
