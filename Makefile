@@ -36,9 +36,9 @@ PYTEST := $(PYTHON) -m pytest --dist loadgroup --no-loadscope-reorder
 test: ## the whole gate
 	@.ci/setup tests
 	@$(MAKE) --no-print-directory -j2 check compiled
-	@$(PYTEST) -n 5
+	@$(PYTEST) -n 6
 
-# Or each of the five compiles all tests at the same time: 17 s of processor time each.
+# Or each of the six compiles all tests at the same time: 17 s of processor time each.
 compiled:
 	@mkdir -p build && { $(PYTHON) -m pytest --collect-only -q >build/collected 2>&1 || { cat build/collected; exit 1; }; }
 
