@@ -84,17 +84,23 @@ def _columns() -> str:
 
 def execute(options: argparse.Namespace | MrcOptions) -> int:
     """Print each trace's curve; 0, 1 for a sample without any key, 2 for a trace that cannot be
-    read. Raises NotCompiledError."""
+    read, of which the others are printed all the same. Raises NotCompiledError."""
+    curves, code = [], 0
     try:
         _refuse(options)
-        curves = [(trace, _curve(trace, options)) for trace in options.traces]
-        if options.plot:
+        for trace in options.traces:
+            try:
+                curves.append((trace, _curve(trace, options)))
+            except TraceError as error:
+                code = max(code, _told(error))
+        if options.plot and curves:
             from sidecar.commands.mrc_picture import draw
 
             draw(options.plot, curves, in_bytes=options.bytes)
     except TraceError as error:
-        print(f"spreds: {error}", file=sys.stderr)
-        return 1 if isinstance(error, NothingSampledError) else 2
+        return _told(error)
+    if not curves:
+        return code
     how: dict[str, Any] = {
         "in_bytes": options.bytes,
         "points": options.points,
@@ -107,7 +113,13 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
     else:
         for trace, curve in curves:
             print(in_words(trace, curve, **how))
-    return 0
+    return code
+
+
+def _told(error: TraceError) -> int:
+    """The exit code of what went wrong, which is said."""
+    print(f"spreds: {error}", file=sys.stderr)
+    return 1 if isinstance(error, NothingSampledError) else 2
 
 
 def _curve(trace: str, options: argparse.Namespace | MrcOptions) -> TraceCurve:

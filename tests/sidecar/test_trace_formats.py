@@ -610,6 +610,18 @@ def test_keys_after_their_sizes_are_told_by_what_goes_with_what(ask):
     assert ask("a.csv", "\n".join([*turned, ""]))["sizes"][-1] == 60
 
 
+def test_of_several_traces_the_good_ones_are_printed_all_the_same(tmp_path, capsys):
+    good, broken, gone = (tmp_path / name for name in ("good.csv", "broken.csv", "gone.csv"))
+    good.write_text(lines("{at},{key},7"))
+    broken.write_text(lines("{at},{key},x", header="time,key,size"))
+    assert main(["mrc", "--bytes", "--json", *map(str, (broken, good, gone))]) == 2
+    captured = capsys.readouterr()
+    assert [found["trace"] for found in json.loads(captured.out)] == [str(good)]
+    first, second = captured.err.splitlines()
+    assert str(broken) in first
+    assert str(gone) in second
+
+
 def test_relative_times_that_are_far_apart_need_a_unit(ask):
     text = "\n".join([f"{at * 205},{at % 50},7" for at in range(300)]) + "\n"
     said = ask("a.csv", text, "--ttl", "300s")
