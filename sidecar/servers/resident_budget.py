@@ -99,7 +99,7 @@ class ResidentBudget:
         self._least_room = math.inf
         # From what it fell; since when a part of that would fit, and the least of that time; how
         # long that has to last; and when a part came back last.
-        self._fell_from = before_fall_bytes
+        self._acts, self._fell_from = False, before_fall_bytes
         self._fits_since: float | None = None
         self._least_fitting = math.inf
         self._patience_seconds, self._returned_at = SETTLE_SECONDS, -math.inf
@@ -127,14 +127,16 @@ class ResidentBudget:
         acts: bool = True,
     ) -> int | None:
         """What ``maxmemory`` may sum to from now on, at least ``least_bytes``; ``None`` if no
-        server ever answered.
-
-        Unless it ``acts``, nobody sets sizes by that: it is what would fit, and nothing is taken.
+        server ever answered. Unless it ``acts``, nobody sets sizes by that: it is what would fit.
         """
         if not readings:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
         used = sum(reading.counted_bytes for reading in readings)
+        limits = sum(reading.size_bytes for reading in readings)
+        if acts and not self._acts:  # what it would have been is not in force
+            self.bytes = None
+        self._acts = acts
         forks = headroom_of(readings).forks
         aim = (1 - MARGIN_RATIO) * allowed_bytes - forks
         is_above = resident > allowed_bytes - forks
@@ -147,15 +149,15 @@ class ResidentBudget:
         if not acts or not is_above:
             self._exceeded, self.is_vain = None, False
         if not acts:
-            budget, self._fell_from = could_be, 0
+            budget = could_be
         elif is_above:
-            in_force = self._in_force(readings, used)
-            self._note_above(in_force, now_seconds)
+            self._note_above(limits, now_seconds)
             pages_ratio = max(1.0, (resident - idle) / max(1, used))
+            in_force = self._in_force(limits, used)
             lowered = self._lowered((resident, aim), pages_ratio, in_force, now_seconds)
             budget = min(math.inf if self.bytes is None else self.bytes, lowered)
         elif self.bytes is None:
-            budget = max(could_be, used)
+            budget = max(could_be, limits)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
             unfilled = max(0, self.bytes - used)
@@ -176,9 +178,8 @@ class ResidentBudget:
             self._idle_bytes = max(0, resident - used)
             self._pages_ratio = max(1.0, (resident - self._most_idle(readings)) / used)
 
-    def _in_force(self, readings: Sequence[ServerReading], used: int) -> float:
+    def _in_force(self, limits: int, used: int) -> int:
         """What the servers may fill, or have filled if they are to fill no more."""
-        limits = sum(reading.size_bytes for reading in readings)
         still_fill = used >= STILL_FILLS_RATIO * self._most_used
         return min(limits, used) if still_fill else limits
 
@@ -232,8 +233,8 @@ class ResidentBudget:
             format_size(taken),
         )
 
-    def _note_above(self, in_force: float, now_seconds: float) -> None:
-        self._fell_from = max(self._fell_from, int(self.bytes or in_force))
+    def _note_above(self, limits: int, now_seconds: float) -> None:
+        self._fell_from = max(self._fell_from, self.bytes or limits)
         self._fits_since = None
         if self._exceeded is None:
             comes_again = now_seconds - self._returned_at < HOLD_SECONDS

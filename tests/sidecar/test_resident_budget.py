@@ -318,6 +318,43 @@ def test_what_was_lost_before_a_restart_comes_back_when_there_is_room() -> None:
     assert sizes[-1] == 120 * MB
 
 
+def test_a_start_takes_nothing_below_the_limit() -> None:
+    """However much stands beside keys then: it may be a stranger's, and go."""
+    budget = ResidentBudget(Metrics())
+    held = _reading(50 * MB, 158 * MB, 120 * MB)
+    assert budget.look([held], 160 * MB, 0) == 120 * MB
+
+
+def test_what_is_lost_at_a_start_comes_back_whole() -> None:
+    budget = ResidentBudget(Metrics())
+    least = budget.look([_reading(60 * MB, 200 * MB, 120 * MB)], 160 * MB, 0, least_bytes=40 * MB)
+    assert least is not None
+    assert least < 60 * MB
+    let_go = _reading(least, least + IDLE_BYTES, least)
+    for second in range(1, 2 + int(SETTLE_SECONDS)):
+        size = budget.look([let_go], 160 * MB, second)
+    assert size == 120 * MB
+
+
+def test_a_pause_takes_nothing_and_forgets_nothing() -> None:
+    budget = ResidentBudget(Metrics())
+    budget.look([_reading(120 * MB, 120 * MB + IDLE_BYTES, 120 * MB)], 160 * MB, 0)
+    held = _reading(120 * MB, 200 * MB, 120 * MB)
+    low = budget.look([held], 160 * MB, 1)
+    assert low is not None
+    held = _reading(low, 150 * MB, low)
+    for second in range(2, 9):
+        budget.look([held], 160 * MB, second, acts=False)
+    resumed = budget.look([held], 160 * MB, 9)
+    assert resumed is not None
+    assert resumed >= low
+    let_go = _reading(low, low + IDLE_BYTES, low)
+    for second in range(10, 11 + int(SETTLE_SECONDS)):
+        size = budget.look([let_go], 160 * MB, second)
+    assert size is not None
+    assert size >= 120 * MB
+
+
 def test_who_takes_and_lets_go_again_and_again_moves_it_ever_less_often() -> None:
     """Each time twice as long, and no longer than five minutes; after five quiet ones as before."""
     budget = ResidentBudget(Metrics())
