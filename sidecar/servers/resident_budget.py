@@ -179,8 +179,9 @@ class ResidentBudget:
             self._pages_ratio = max(1.0, (resident - self._most_idle(readings)) / used)
 
     def _in_force(self, limits: int, used: int) -> int:
-        """What the servers may fill, or have filled if they are to fill no more."""
-        still_fill = used >= STILL_FILLS_RATIO * self._most_used
+        """What the servers may fill, or have filled if they are to fill no more; at a start nobody
+        knows that, and who is empty for now may be as full as its limit again."""
+        still_fill = self.bytes is not None and used >= STILL_FILLS_RATIO * self._most_used
         return min(limits, used) if still_fill else limits
 
     def _lowered(

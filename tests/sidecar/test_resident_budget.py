@@ -325,11 +325,18 @@ def test_a_start_takes_nothing_below_the_limit() -> None:
     assert budget.look([held], 160 * MB, 0) == 120 * MB
 
 
+def test_a_start_above_the_limit_takes_what_exceeds_and_not_what_is_empty() -> None:
+    budget = ResidentBudget(Metrics())
+    size = budget.look([_reading(60 * MB, 162 * MB, 120 * MB)], 160 * MB, 0)
+    assert size is not None
+    assert 110 * MB < size < 120 * MB
+
+
 def test_what_is_lost_at_a_start_comes_back_whole() -> None:
     budget = ResidentBudget(Metrics())
-    least = budget.look([_reading(60 * MB, 200 * MB, 120 * MB)], 160 * MB, 0, least_bytes=40 * MB)
+    least = budget.look([_reading(110 * MB, 260 * MB, 120 * MB)], 160 * MB, 0, least_bytes=40 * MB)
     assert least is not None
-    assert least < 60 * MB
+    assert least < 80 * MB
     let_go = _reading(least, least + IDLE_BYTES, least)
     for second in range(1, 2 + int(SETTLE_SECONDS)):
         size = budget.look([let_go], 160 * MB, second)
