@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder
@@ -17,10 +17,11 @@ from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.controllers.solver_service import SolverService, SolverServiceController
-from sidecar.delivery.plan_inbox import PlanInbox, TakePlan, confirmer
-from sidecar.delivery.sqs_delivery import long_poll_seconds
 from sidecar.storage.configured_stores import make_bucket
 from solver_lambda.documents.reader import DocumentError
+
+if TYPE_CHECKING:  # only who gets plans from elsewhere needs what checks signatures
+    from sidecar.delivery.plan_inbox import PlanInbox, TakePlan
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ def _documents(chosen: ControllerConfig, metrics: Metrics) -> KeptFolder:
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:
     """A client for long polls, which are silent until their end."""
+    from sidecar.delivery.sqs_delivery import long_poll_seconds
     from sidecar.storage.aws import client
 
     return client(
@@ -130,6 +132,7 @@ def _inbox(
 ) -> PlanInbox:
     from sidecar.delivery.message_signature import SignatureCheck
     from sidecar.delivery.notification import NotificationCheck
+    from sidecar.delivery.plan_inbox import PlanInbox, confirmer
     from sidecar.storage.aws import aws_errors, client
 
     deadline = config.controller.plan_deadline_seconds

@@ -614,6 +614,13 @@ def test_commands_that_ask_start_without_what_only_the_sidecar_needs(
     assert not imported & {"boto3", "zmq", "redis", "numpy", "sidecar.daemon"}
 
 
+def test_a_sidecar_that_plans_by_itself_starts_without_what_only_a_cloud_needs() -> None:
+    program = "import sys, sidecar.daemon; print(*sys.modules)"
+    imported = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+    assert "sidecar.controllers.embedded" in imported
+    assert not {"boto3", "cryptography.x509", "sidecar.delivery.notification"} & set(imported)
+
+
 @pytest.mark.parametrize(("key", "value"), [("not_served", ["listen"]), ("stands_still", True)])
 def test_what_is_not_served_or_stands_still_is_told_by_the_exit_code_of_status(
     key: str,
