@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from sidecar.cli import main
+from workloads.forked_program import ForkedProgram
 
 ROOT = Path(__file__).parents[2]
-# Verbose: otherwise a line that says the same in each cycle comes once.
-WITH_BOTO3 = """
-import sys
-from sidecar.cli import main
-sys.exit(main(["run", sys.argv[1], "--verbose"]))
-"""
-# As on a machine where boto3 is not installed.
-WITHOUT_BOTO3 = f"""
-import sys
-sys.modules["boto3"] = sys.modules["botocore"] = None
-{WITH_BOTO3}
-"""
+Program = Callable[[Sequence[str]], int]
+
+
+def with_boto3(arguments: Sequence[str]) -> int:
+    """Verbose: otherwise a line that says the same in each cycle comes once."""
+    return main(["run", *arguments, "--verbose"])
+
+
+def without_boto3(arguments: Sequence[str]) -> int:
+    """As on a machine where it is not installed."""
+    modules: dict[str, Any] = sys.modules
+    modules["boto3"] = modules["botocore"] = None
+    return with_boto3(arguments)
 
 
 class Process:
     """A running sidecar and what it has logged."""
 
-    def __init__(self, path: Path, program: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, str(path)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, path: Path, program: Program) -> None:
+        reader, writer = os.pipe()
+        self.said = os.fdopen(reader)
+        self.process = ForkedProgram(program, [str(path)], ROOT, writer, os.environ)
+        os.close(writer)
         self.lines: list[str] = []
 
     def read_until(self, *words: str) -> str:
         """The log line that has all these words."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+        for line in self.said:
             self.lines.append(line)
             if all(word in line for word in words):
                 return line
@@ -49,13 +51,12 @@ class Process:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal; the exit code."""
         self.process.send_signal(number)
-        _, rest = self.process.communicate(timeout=30)
-        self.lines += rest.splitlines()
-        return self.process.returncode
+        self.lines += self.said.read().splitlines()
+        return self.process.wait(30)
 
 
 @contextmanager
-def sidecar_process(path: Path, program: str = WITHOUT_BOTO3) -> Iterator[Process]:
+def sidecar_process(path: Path, program: Program = without_boto3) -> Iterator[Process]:
     """Ended at the end, however it goes."""
     made = Process(path, program)
     # Ends the test, by the end of the log, should the line that it waits for never come.
@@ -66,4 +67,5 @@ def sidecar_process(path: Path, program: str = WITHOUT_BOTO3) -> Iterator[Proces
     finally:
         guard.cancel()
         made.process.kill()
-        made.process.communicate()
+        made.process.wait()
+        made.said.close()

@@ -25,7 +25,7 @@ from sidecar.storage.aws import client
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.no_threads import refuse_threads
-from tests.sidecar.sidecar_process import WITH_BOTO3, WITHOUT_BOTO3, sidecar_process
+from tests.sidecar.sidecar_process import Program, sidecar_process, with_boto3, without_boto3
 from workloads.local_node import wait_until
 
 CLOUD = """[cycle]
@@ -55,7 +55,7 @@ def write(
 def test_auto_plans_and_stops_while_nobody_answers(write: Callable[[str], Path]) -> None:
     with BlackHole() as hole:
         more = CLOUD.format(url=hole.url) + 'plan_deadline = "200ms"\n'
-        with sidecar_process(write(more), WITH_BOTO3) as process:
+        with sidecar_process(write(more), with_boto3) as process:
             process.read_until("the embedded solver stands in")
             process.read_until("plan: cycle")
             process.read_until("the embedded solver stands in")
@@ -67,7 +67,7 @@ def test_the_end_does_not_wait_for_calls_that_are_under_way(write: Callable[[str
     with BlackHole() as hole:
         # No call ends by itself while this test lasts.
         more = CLOUD.format(url=hole.url) + 'plan_deadline = "10m"\n'
-        with sidecar_process(write(more), WITH_BOTO3) as process:
+        with sidecar_process(write(more), with_boto3) as process:
             process.read_until("settings are not read in time")
             process.read_until("observed: cycle")
             # The settings, the queue and the observation.
@@ -78,10 +78,10 @@ def test_the_end_does_not_wait_for_calls_that_are_under_way(write: Callable[[str
 
 @pytest.mark.parametrize(
     ("program", "words"),
-    [(WITH_BOTO3, "http://not_a_host_.."), (WITHOUT_BOTO3, "boto3 is missing")],
+    [(with_boto3, "http://not_a_host_.."), (without_boto3, "boto3 is missing")],
 )
 def test_a_reload_to_an_impossible_cloud_keeps_the_old_controller(
-    write: Callable[[str], Path], program: str, words: str
+    write: Callable[[str], Path], program: Program, words: str
 ) -> None:
     embedded = '[cycle]\nmaximum_age = "500ms"\n[controller]\nkind = "embedded"\n'
     path = write(embedded)

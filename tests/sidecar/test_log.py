@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -23,11 +23,12 @@ from sidecar.base.log_setup import (
     event_of,
 )
 from sidecar.base.metrics import Metrics
+from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.set_clock import Clock
-from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
+from tests.sidecar.sidecar_process import sidecar_process
 
 log = logging.getLogger("sidecar.tests")
 MOST_BYTES_A_DAY = 10 * 1024
@@ -107,9 +108,13 @@ def test_servers_whose_names_differ_in_digits_have_a_trouble_each(
     ]
 
 
+def _not_verbose(arguments: Sequence[str]) -> int:
+    return main(["run", *arguments])
+
+
 def test_each_server_that_is_down_is_told_by_its_name(write_node: WriteNode) -> None:
     path = write_node({f"cache-{place}": f"redis://127.0.0.1:{place}" for place in (1, 2)})
-    with sidecar_process(path, WITHOUT_BOTO3.replace(', "--verbose"', "")) as process:
+    with sidecar_process(path, _not_verbose) as process:
         for _ in range(2):
             process.read_until("is out of reach")
         assert process.end() == 0

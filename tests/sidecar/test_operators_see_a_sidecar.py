@@ -5,8 +5,9 @@ from __future__ import annotations
 import http.client
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from selenium.webdriver.common.by import By
 from sidecar.web import health
 from sidecar.web.operators_server import OperatorsServer
 from tests.browser.chromium import chromium, needs_chromium, overflow_pixels, picture, show_as
+from tests.browser.own_network import enter, this_network
 from tests.docs.test_metrics_page import PAGE, ROW, metrics_of, needs_promtool, promtool
-from tests.sidecar.sidecar_process import Process, sidecar_process
+from tests.sidecar.sidecar_process import Process, sidecar_process, without_boto3
 from tests.sidecar.test_modes import can_be_applied
 from tests.sidecar.test_operators_server import UnixConnection, ask
 from workloads.local_node import LocalNode, sidecar_in_thread, wait_until
@@ -43,13 +45,18 @@ def node() -> Iterator[LocalNode]:
             yield made
 
 
+def in_network(network: str, arguments: Sequence[str]) -> int:
+    enter(network)
+    return without_boto3(arguments)
+
+
 @contextmanager
 def running(node: LocalNode) -> Iterator[tuple[Process, int]]:
     """The process and its port; its log is read on, so that it never waits for us."""
-    with sidecar_process(node.folder / "node.toml") as process, ExitStack() as stack:
+    program = partial(in_network, this_network())
+    with sidecar_process(node.folder / "node.toml", program) as process, ExitStack() as stack:
         line = process.read_until("the page is at http://")
-        assert process.process.stderr is not None
-        reader = threading.Thread(target=process.lines.extend, args=(process.process.stderr,))
+        reader = threading.Thread(target=process.lines.extend, args=(process.said,))
         reader.start()
         stack.callback(reader.join)
         stack.callback(process.process.kill)

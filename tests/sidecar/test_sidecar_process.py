@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sidecar.cli import main
-from sidecar.config.node import load_config
+from sidecar.config import node
+from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.history import read_history
 from sidecar.daemon import Sidecar
 from sidecar.state.control_state import ControlState
@@ -19,7 +21,7 @@ from sidecar.state.sidecar_state import ObservedLatency
 from sidecar.state.state_store import StateStore, load_state
 from tests.sidecar.actuated_node import fill
 from tests.sidecar.fixtures import Servers, StartServer, WriteNode
-from tests.sidecar.sidecar_process import WITHOUT_BOTO3, sidecar_process
+from tests.sidecar.sidecar_process import sidecar_process, without_boto3
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
@@ -176,23 +178,22 @@ def test_a_reload_with_a_mistake_keeps_the_old_configuration(
         assert process.end() == 0
 
 
-START = f"""
-import os, signal, sys
-from sidecar.config import node
-load, times = node.load_config, [1]
-def load_while_hung_up_on(path):
-    # As a service manager's reload comes when it pleases.
-    config = load(path)
-    if times:
-        os.kill(os.getpid(), times.pop() and signal.SIGHUP)
-    return config
-node.load_config = load_while_hung_up_on
-{WITHOUT_BOTO3}
-"""
+def hung_up_on_as_it_starts(arguments: Sequence[str]) -> int:
+    """As a service manager's reload comes when it pleases."""
+    load = node.load_config
+
+    def load_and_hang_up(path: Path) -> SidecarConfig:
+        node.load_config = load
+        config = load(path)
+        os.kill(os.getpid(), signal.SIGHUP)
+        return config
+
+    node.load_config = load_and_hang_up  # type: ignore[assignment]
+    return without_boto3(arguments)
 
 
 def test_a_reload_during_the_start_is_done_after_it(path: Path) -> None:
-    with sidecar_process(path, START) as process:
+    with sidecar_process(path, hung_up_on_as_it_starts) as process:
         process.read_until("reloaded: ")
         process.read_until("plan: cycle")
         assert process.end() == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, suppress
 
@@ -104,13 +102,12 @@ def _checked(target: Target) -> str:
 def _no_descriptors_left() -> None:
     """The sidecar may open few files from its start on: strangers must not take the last ones."""
     with Target() as target:
-        assert target.process is not None
         for _ in range(3):
             target.raw(HEALTH)
-        hard = resource.prlimit(target.process.pid, resource.RLIMIT_NOFILE)
+        hard = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
         must(hard[0] >= 512, f"it may open {hard[0]} files")
         limit = target.descriptors() + 40
-        resource.prlimit(target.process.pid, resource.RLIMIT_NOFILE, (limit, hard[1]))
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (limit, hard[1]))
         began, used = time.monotonic(), target.usage().processor_seconds
         with slow_connections(target.port, b"GET / HTTP/1.1\r\n", b"", 300):
             time.sleep(1)
@@ -130,17 +127,5 @@ def _few_files_allowed() -> None:
     """Started with a limit of 256 open files, which may be raised: it is."""
     with Target() as target:
         target.end()
-        code = (
-            "import resource, sys; from sidecar.cli import main; "
-            "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; "
-            "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)); sys.exit(main(sys.argv[1:]))"
-        )
-        with target.log.open("ab") as log:
-            target.process = subprocess.Popen(
-                [sys.executable, "-c", code, "run", str(target.file)],
-                cwd=target.folder,
-                stdout=log,
-                stderr=log,
-            )
-        target.until(lambda: target.status()["actuator_at_seconds"], "it does not begin")
+        target.start(open_files=256)
         besieged(target, target.port, b"GET / HTTP/1.1\r\n", b"", 2)

@@ -271,7 +271,6 @@ def _link_in_its_place() -> None:
             dead.bind(str(others))
         (target.folder / "samples").symlink_to(others)
         target.start(ready=False)
-        assert target.process is not None
         target.until(lambda: "is not a socket" in target.log_text(), "no word of the link")
         must((target.folder / "samples").is_symlink(), "the link was removed")
         must(others.is_socket(), "what it shows at was removed")

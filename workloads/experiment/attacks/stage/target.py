@@ -17,8 +17,10 @@ from typing import Any, Self
 
 import redis
 
+from sidecar.cli import main
 from sidecar.control.client import SidecarClient
 from workloads.experiment.attacks.stage.attack import FellError
+from workloads.forked_program import ForkedProgram
 from workloads.local_server import LocalServer, free_port, running_servers, sizes_in_force
 from workloads.process_watch import Usage, usage
 
@@ -83,7 +85,7 @@ class Target:
         self.port = free_port()
         self.token = secrets.token_hex(16) if token else None
         self.servers: dict[str, LocalServer] = {}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkedProgram | None = None
 
     def __enter__(self) -> Self:
         """Start the servers, write the file, start the sidecar and wait until it works."""
@@ -139,18 +141,19 @@ class Target:
             text += f'backend_latency = "5ms"\n{more}'
         self.file.write_text(text)
 
-    def start(self, ready: bool = True) -> None:
-        """Start the sidecar; with ``ready``, wait until it works."""
+    def start(self, ready: bool = True, open_files: int | None = None) -> None:
+        """Start the sidecar; with ``ready``, wait until it works. ``open_files``: its limit."""
+        arguments = ["run", str(self.file), *self._verbose]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, "run", str(self.file), *self._verbose],
-                cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **self._environment},
-                stdout=log,
-                stderr=log,
+            self.process = ForkedProgram(
+                main,
+                arguments,
+                self.folder,
+                log.fileno(),
+                {**os.environ, **self._environment},
                 user=self._user,
                 umask=self._umask,
-                start_new_session=True,
+                open_files=open_files,
             )
         if ready:
             self.until(self._works, "the sidecar does not begin")
@@ -165,12 +168,11 @@ class Target:
         """SIGTERM, and SIGKILL after ten seconds; the exit code."""
         if self.process is None:
             return None
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
         return self.process.wait()
 
     def client(self, name: str, **options: Any) -> redis.Redis:
@@ -259,10 +261,15 @@ class Target:
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The sidecar's."""
+        assert self.process is not None
+        return self.process.pid
+
     def usage(self) -> Usage:
         """What the sidecar takes of the machine."""
-        assert self.process is not None
-        return usage(self.process.pid)
+        return usage(self.pid)
 
     def descriptors(self) -> int:
         """Open files of the sidecar."""

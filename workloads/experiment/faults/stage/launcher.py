@@ -1,12 +1,11 @@
 """``spreds run`` as it is, but that plans are known, time can jump, and it ends at a chosen step.
 
-``python -m workloads.experiment.faults.stage.launcher NODE.toml``, with the folder of the orders in
-``SPREDS_FAULTS``. What is replaced: the planner (sizes come from ``plan.json``; reasons for which
-too few samples let a server keep its size do not count, nor do curves, by which the sidecar would
-refuse such sizes), checks of plans (they take nothing back, for such sizes may well do harm),
-``time.time`` (``clock`` has seconds to add, read when SIGUSR1 comes). What is counted: each CONFIG
-SET and each save of the state, in ``steps``; ``switch`` names one before or after which the process
-ends by SIGKILL.
+The folder of the orders is in ``SPREDS_FAULTS``. What is replaced: the planner (sizes come from
+``plan.json``; reasons for which too few samples let a server keep its size do not count, nor do
+curves, by which the sidecar would refuse such sizes), checks of plans (they take nothing back, for
+such sizes may well do harm), ``time.time`` (``clock`` has seconds to add, read when SIGUSR1 comes).
+What is counted: each CONFIG SET and each save of the state, in ``steps``; ``switch`` names one
+before or after which the process ends by SIGKILL.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,7 +217,8 @@ def follow_clock(folder: Path) -> None:
     signal.signal(signal.SIGUSR1, read)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    """The sidecar of the node's file that ``arguments`` name."""
     end_with_parent()
     folder = Path(os.environ[ORDERS])
     steps = Steps(folder)
@@ -229,8 +228,4 @@ def main() -> int:
     count_steps(steps)
     from sidecar.cli import main as spreds
 
-    return spreds(["run", *sys.argv[1:]])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return spreds(["run", *arguments])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +13,10 @@ from typing import Any
 
 from sidecar.control.client import SidecarClient, SidecarSilentError
 from sidecar.control.order import Order, OrderRefusedError
+from workloads.experiment.faults.stage import launcher
 from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
 from workloads.experiment.faults.stage.waiting import wait_for
+from workloads.forked_program import ForkedProgram
 from workloads.process_watch import open_files, usage
 from workloads.running_program import ROOT
 
@@ -70,7 +70,7 @@ class SidecarProcess:
         self.state_file = state_file or folder / "state.json"
         self.log_file = folder / "sidecar.log"
         self.starts = 0
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkedProgram | None = None
         self._ran_seconds = 0.0
         self._started_at = 0.0
 
@@ -84,14 +84,8 @@ class SidecarProcess:
         if self.runs:
             return
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "workloads.experiment.faults.stage.launcher", self.file],
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+            self.process = ForkedProgram(
+                launcher.main, [self.file], ROOT, log.fileno(), self.environment
             )
         self.starts += 1
         self._started_at = time.monotonic()
