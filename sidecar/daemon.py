@@ -213,7 +213,7 @@ class Sidecar:
                     self.loop_at_seconds = time.time()
                     self._samples.take(endpoint.receiver, self._stop)
                     with self._lock:
-                        self._budget.keep(self.config.servers)
+                        self._budget.keep(self._actuator.sheltered())
                     self._control.tick()
                     self._summary.turn()
                     self._operators.look()

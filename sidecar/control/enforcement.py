@@ -106,7 +106,8 @@ class Enforcement:
             raise ValueError("nothing is set now")
         had, readings = self._store.now.targets_bytes, self._actuator.readings
         fixed = unmovable_bytes(self._actuator.states())
-        servers, budget, whole = self.config.servers, self.budget_bytes, {**had, **sizes_bytes}
+        servers, budget = self._actuator.sheltered(), self.budget_bytes
+        whole = {**had, **sizes_bytes}
         fitted = partial(fitted_sizes, servers, whole, fixed, budget)
         sizes = fitted(least := self._actuator.least_bytes())
         room = RoomMade.for_needs(fitted(held_by_replicas(readings)), sizes, least)

@@ -15,7 +15,7 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
-from sidecar.servers.budget_fit import bounded_needs, unmovable_bytes
+from sidecar.servers.budget_fit import bounded_needs
 from sidecar.servers.convergence import Convergence
 from sidecar.servers.fallen_budget import FallenBudget
 from sidecar.servers.intermediate_sizes import IntermediateSizes
@@ -155,8 +155,8 @@ class Actuator:
                     raise ValueError(f"{purpose}: the targets exceed the budget")
                 self.guard.expect(targets)
             self.guard.take(targets)
-            if asked is not None:  # what a plan leaves of a whole budget, nobody is to have
-                self.fallen.depart(targets, None if self.budget.source == "rss" else {})
+            if asked is not None:
+                self.fallen.follow_plan(targets, asked.budget_bytes, self.budget)
             self.intermediate_sizes.retarget(targets)
             self.convergence.depart(purpose, is_by_plan=asked is not None)
         self._thread.wake()
@@ -193,7 +193,10 @@ class Actuator:
     def _steps(self) -> list[ServerState]:  # with the sizes that they are to have now
         sizes = self.intermediate_sizes.sizes_bytes
         states = [watch.state(sizes[name]) for name, watch in self._watches.items()]
-        return with_counted(self.configs, states, self.budget.bytes, self.latest_least_bytes)
+        return with_counted(self.sheltered(), states, self.budget.bytes, self.latest_least_bytes)
+
+    def sheltered(self) -> Sequence[ServerConfig]:  # with minima that count for now
+        return self.fallen.sheltered(self.configs, self.budget)
 
     def kept(self) -> dict[str, str]:
         """Why a server cannot be given another size now, in an observation's words."""
@@ -221,9 +224,8 @@ class Actuator:
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def refused(self) -> dict[str, str]:  # the last size that was tried: why
-        return {
-            n: w.refusal.reason for n, w in self._watches.items() if w.last and w.refusal.reason
-        }
+        known = self._watches.items()
+        return {n: w.refusal.reason for n, w in known if w.last and w.refusal.reason}
 
     def run_ids(self) -> dict[str, str]:  # of the servers' processes, as last seen
         with self._lock:
@@ -271,9 +273,9 @@ class Actuator:
         self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
-        fixed, planned = unmovable_bytes(self._steps()), self._store.now.targets_bytes
+        states, planned = self._steps(), self._store.now.targets_bytes
         sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
-        fitted = self.fallen.sizes(self.configs, sizes, fixed, self.budget, least, self.readings)
+        fitted = self.fallen.sizes(self.configs, sizes, states, self.budget, least, self.readings)
         if fitted is not None:
             self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
             self.intermediate_sizes.begin(fitted[1])

@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.initial_sizes import initial_sizes
 from sidecar.servers.memory_budget import MemoryBudget
@@ -163,30 +162,3 @@ def tell_what_does_not_fit(servers: Sequence[ServerConfig], budget_bytes: int) -
         format_size(budget_bytes),
     )
     return True
-
-
-def fitted_to_budget(
-    servers: Sequence[ServerConfig],
-    wanted_bytes: tuple[Mapping[str, int], Mapping[str, int]],
-    own_bytes: Mapping[str, int],
-    fixed_bytes: Mapping[str, int],
-    budget_bytes: int,
-    least_bytes: Mapping[str, int],
-    metrics: Metrics,
-) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Two sets of sizes, each as ``fitted_sizes`` has it; ``None`` if both fit as they are.
-
-    ``own_bytes``: in place of both, the sizes from before others made room for what somebody needs.
-    That room would be taken from them once more, in proportion to what is left.
-    """
-    if max(sum(sizes.values()) for sizes in wanted_bytes) <= budget_bytes:
-        return None
-    if own_bytes:  # what is needed is looked at anew from there
-        wanted_bytes, least_bytes = (own_bytes, own_bytes), {}
-    if tell_what_does_not_fit(servers, budget_bytes):
-        metrics.minima_cut.inc()
-    targets, sizes = (
-        fitted_sizes(servers, sizes, fixed_bytes, budget_bytes, least_bytes)
-        for sizes in wanted_bytes
-    )
-    return targets, sizes

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers.budget_fit import fitted_sizes, fitted_to_budget, is_about
+from sidecar.servers.budget_fit import (
+    fitted_sizes,
+    is_about,
+    tell_what_does_not_fit,
+    unmovable_bytes,
+)
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.promotions import held_by_replicas
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Sizes
+from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore
 
@@ -35,62 +42,103 @@ class FallenBudget:
         self._fixed: set[str] = set()
 
     def depart(self, targets_bytes: Sizes, whole_bytes: Sizes | None = None) -> None:
-        """Other sizes are planned; ``whole_bytes``: those that were wanted, if the budget cut
-        them."""
-        before = self._store.now.before_fall_bytes
-        if whole_bytes is None:
-            whole_bytes = _on_the_way_back(targets_bytes, before, sum(before.values()))
+        """Other sizes are planned, and those who have them are to have what there was;
+        ``whole_bytes``: those that were wanted, if the budget cut them."""
+        self._depart(
+            targets_bytes,
+            whole_bytes or targets_bytes,
+            sum(self._store.now.before_fall_bytes.values()),
+        )
+
+    def follow_plan(self, targets_bytes: Sizes, made_for_bytes: int, budget: MemoryBudget) -> None:
+        """A plan's sizes: what it leaves of a whole budget, nobody is to have; of one that resident
+        memory had lowered when it was asked for, what came back since is theirs as well."""
+        total = sum(self._store.now.before_fall_bytes.values()) if budget.source == "rss" else 0
+        if budget.rss_budget_bytes is not None and made_for_bytes < budget.bytes:
+            planned = sum(targets_bytes.values())
+            total = max(total, planned * budget.bytes // made_for_bytes)
+            self._budget_bytes = made_for_bytes
+        self._depart(targets_bytes, targets_bytes, total)
+
+    def _depart(self, targets_bytes: Sizes, whole_bytes: Sizes, total_bytes: int) -> None:
+        wanted = max(1, sum(whole_bytes.values()))
+        if wanted < total_bytes:
+            whole_bytes = {n: size * total_bytes // wanted for n, size in whole_bytes.items()}
         is_cut = sum(whole_bytes.values()) > sum(targets_bytes.values())
         self._remember(whole_bytes if is_cut else {})
+
+    def sheltered(
+        self, servers: Sequence[ServerConfig], budget: MemoryBudget
+    ) -> Sequence[ServerConfig]:
+        """The same servers, each with at least half of what it had as its minimum, as long as
+        resident memory takes of the budget: any client can make that, and one that hangs beside it,
+        and neither may empty the others."""
+        had = self._store.now.before_fall_bytes if budget.source == "rss" else {}
+        return _with_minima(servers, {name: size // 2 for name, size in had.items()})
 
     def sizes(
         self,
         servers: Sequence[ServerConfig],
         sizes_bytes: Sizes,
-        fixed_bytes: Sizes,
+        states: Sequence[ServerState],
         budget: MemoryBudget,
         least_bytes: Sizes,
         readings: Mapping[str, ServerReading],
     ) -> tuple[Sizes, Sizes, str] | None:
         """The sizes to plan, those to have at once, and why; ``None``: they stay."""
-        state = self._store.now
-        planned, before = state.targets_bytes, state.before_fall_bytes
+        state, fixed = self._store.now, unmovable_bytes(states)
+        planned, before, room = state.targets_bytes, state.before_fall_bytes, state.room
         if before.keys() != planned.keys():  # of before other servers were in the node's file
             before = {}
-        wanted, own = (planned, sizes_bytes), state.without_needs
-        fitted = fitted_to_budget(
-            servers, wanted, own, fixed_bytes, budget.bytes, least_bytes, self._metrics
-        )
-        if fitted is not None:
+        # Otherwise room would be taken from the others once more, in proportion to what is left.
+        is_room = room is not None and room.made_bytes == planned
+        own = room.before_bytes if room is not None and is_room else planned
+        falls = max(sum(planned.values()), sum(sizes_bytes.values())) > budget.bytes
+        if falls:
+            if tell_what_does_not_fit(servers, budget.bytes):
+                self._metrics.minima_cut.inc()
             self._budget_bytes, self._fixed = budget.bytes, set()
-            is_by_memory = budget.source == "rss"
-            self._remember((before or own or planned) if is_by_memory else {})
-            return *fitted, BUDGET_FELL
-        comes_back = budget.bytes > self._budget_bytes or self._fixed - fixed_bytes.keys()
-        if not before or not comes_back:
+            self._remember((before or own) if budget.source == "rss" else {})
+            wanted: Sizes = own
+        elif before and (budget.bytes > self._budget_bytes or self._fixed - fixed.keys()):
+            self._budget_bytes, self._fixed = budget.bytes, set(fixed)
+            wanted = _on_the_way_back(own, before, budget.bytes)
+            is_whole = budget.source != "rss" or (wanted and is_about(wanted, before))
+            if is_whole and not any(size < before.get(n, 0) for n, size in fixed.items()):
+                self._remember({})
+            if not wanted:
+                return None
+        else:
             return None
-        self._budget_bytes, self._fixed = budget.bytes, set(fixed_bytes)
-        back = _on_the_way_back(own or planned, before, budget.bytes)
-        is_whole = budget.source != "rss" or (back and is_about(back, before))
-        if is_whole and not any(size < before.get(n, 0) for n, size in fixed_bytes.items()):
-            self._remember({})
-        if not back:
+        fit = partial(fitted_sizes, self.sheltered(servers, budget), budget_bytes=budget.bytes)
+        targets = fit(wanted, fixed, least_bytes=least_bytes)
+        if not falls and is_about(targets, planned):
             return None
-        # It goes to those who lost it; what somebody needs at once is not planned for him.
-        fitted_beside = partial(fitted_sizes, servers, back, fixed_bytes, budget.bytes)
-        again = fitted_beside(least_bytes)
-        room = RoomMade.for_needs(fitted_beside(held_by_replicas(readings)), again, least_bytes)
-        if is_about(again, planned):
-            return None
-        if room is not None:
-            with self._store.update() as state:
-                state.make_room(room)
-        return again, sizes_bytes, BUDGET_IS_BACK
+        # What somebody needs at once, or has while he hangs, is not planned for him.
+        hang = {one.name for one in states if not one.reachable}
+        lasts = {name: size for name, size in fixed.items() if name not in hang}
+        without = fit(wanted, lasts, least_bytes=held_by_replicas(readings))
+        with self._store.update() as state:
+            state.make_room(RoomMade.for_needs(without, targets, least_bytes, fixed.keys() & hang))
+        if not falls:
+            return targets, sizes_bytes, BUDGET_IS_BACK
+        now = own if is_room else sizes_bytes
+        return targets, fit(now, fixed, least_bytes=least_bytes), BUDGET_FELL
 
     def _remember(self, sizes_bytes: Sizes) -> None:
         if self._store.now.before_fall_bytes != sizes_bytes:
             with self._store.update() as state:
                 state.before_fall_bytes = dict(sizes_bytes)
+
+
+def _with_minima(servers: Sequence[ServerConfig], least_bytes: Sizes) -> Sequence[ServerConfig]:
+    """These as minima where they are more, and no more than the operator's ``maximum``."""
+    return [
+        replace(one, minimum_bytes=max(one.minimum_bytes, min(least, one.maximum_bytes or least)))
+        if (least := least_bytes.get(one.name))
+        else one
+        for one in servers
+    ]
 
 
 def _on_the_way_back(sizes_bytes: Sizes, before_bytes: Sizes, budget_bytes: int) -> Sizes:

@@ -36,14 +36,15 @@ class RoomMade:
         without_bytes: Mapping[str, int],
         sizes_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
+        hanging: Collection[str] = (),
     ) -> RoomMade | None:
-        """Of sizes that are others than they would be if nobody needed anything at once."""
-        needed = {
-            name: least
-            for name, least in least_bytes.items()
-            if sizes_bytes.get(name, 0) > without_bytes.get(name, 0)
-        }
-        return cls(dict(without_bytes), dict(sizes_bytes), {}, needed) if needed else None
+        """Of sizes that are others than they would be if nobody needed anything at once, or hung;
+        ``None`` where they are not."""
+        more = {n: size for n, size in sizes_bytes.items() if size > without_bytes.get(n, 0)}
+        beside = {name: size for name, size in more.items() if name in hanging}
+        needed = {n: size for n, size in least_bytes.items() if n in more.keys() - beside.keys()}
+        made = cls(dict(without_bytes), dict(sizes_bytes), beside, needed)
+        return made if beside or needed else None
 
     @property
     def is_returned(self) -> bool:
