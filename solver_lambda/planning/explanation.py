@@ -205,6 +205,8 @@ def _maximum_note(
     most = server.maximum_bytes
     if server.keep_reason is not None or most is None or "its maximum" in reason:
         return ""
+    if circumstances.decision.startswith("back"):  # what it had is its bound, and no operator's
+        return ""
     is_there = 0 <= most - size_bytes < circumstances.unit_bytes
     return f"; its maximum of {format_size(most)} allows no more" if is_there else ""
 

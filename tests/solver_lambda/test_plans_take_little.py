@@ -392,6 +392,7 @@ def test_going_back_needs_no_gain_and_no_curve_stops_it():
     assert (back.decision, sizes_mib(back)) == ("apply", [32, 32])
     assert back.reason.startswith("back: to the sizes from before there were plans")
     assert "shrinks: 18 MiB less" in back.servers[0].reason
+    assert not any("maximum" in one.reason for one in back.servers)  # nobody has set one
     there = plan(bounded("a", 32, 32), bounded("b", 32, 32))
     assert there.decision == "keep"
     assert there.reason.startswith("back: no sizes nearer to those from before")
