@@ -162,7 +162,8 @@ class Target:
         status = self.status()
         # Where another program had the port for a moment, it is tried again.
         is_served = not any(one.startswith("operators.") for one in status["problems"])
-        return status["actuator_at_seconds"] is not None and is_served
+        has_begun = status["loop_at_seconds"] != status["started_at_seconds"]
+        return has_begun and is_served
 
     def end(self) -> int | None:
         """SIGTERM, and SIGKILL after ten seconds; the exit code."""
