@@ -90,7 +90,7 @@ def _samples_port_is_taken() -> None:
 
 
 def _checked(target: Target) -> str:
-    told = target.command("check", str(target.file), "--connect")
+    told = target.command("check", str(target.file), "--connect", "--verbose")
     return " ".join(f"{told.stdout} {told.stderr}".split())
 
 
