@@ -175,7 +175,7 @@ static inline const char *parse_line(const char *p, const struct columns *column
         line->size > UINT32_MAX || key_size > UINT32_MAX ||
         line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
         return NULL;
-    line->size += key_size;
+    if (line->size) line->size += key_size; /* 0: a miss, as some logs have it */
     if (line->operation && !line->operation->counts) line->repeats = 0;
     return p + 1;
 }

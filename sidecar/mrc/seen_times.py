@@ -18,8 +18,9 @@ _LATEST_SECONDS = 1e11  # since any origin; in milliseconds it was 1973
 # Of gaps between requests, so many are looked at; and so many of them should be shorter than a TTL.
 _GAPS, _FEWEST_WITHIN = 100_000, 0.1
 # Times since 1970 are seconds where they look so. Others may be anything, and a load of so few
-# requests that most are more than one such second apart is rare.
-_SINCE_1970_SECONDS, _ENOUGH_GAPS, _RARE_SECONDS = 1e8, 100, 1.0
+# requests that most are more than one such second apart is rare; and where times are whole numbers,
+# so is one that has fewer than ten requests in each.
+_SINCE_1970_SECONDS, _ENOUGH_GAPS, _RARE_SECONDS, _RARE_WHOLE_SECONDS = 1e8, 100, 1.0, 0.1
 _UNIT = "--time-unit says what unit the times are in (s, ms, us or ns)"
 
 
@@ -86,12 +87,15 @@ class SeenTimes:
                     f"{self._path}: of two requests that follow each other, only {within:.1%} are "
                     f"within {what}: {_UNIT}, also s"
                 )
-            middle = float(np.median(self._gaps))
             is_relative = self._earliest < _SINCE_1970_SECONDS
-            if is_relative and len(self._gaps) >= _ENOUGH_GAPS and middle > _RARE_SECONDS:
+            if not is_relative or len(self._gaps) < _ENOUGH_GAPS:
+                return
+            middle, mean = float(np.median(self._gaps)), float(np.mean(self._gaps))
+            are_whole = not np.any(self._gaps % 1)
+            if middle > _RARE_SECONDS or (are_whole and mean > _RARE_WHOLE_SECONDS):
                 raise TraceError(
-                    f"{self._path}: its requests would be {middle:g} s apart, and its times may be "
-                    f"milliseconds: {_UNIT}, also s"
+                    f"{self._path}: its requests would be {max(middle, mean):.3g} s apart, and its "
+                    f"times may be milliseconds: {_UNIT}, also s"
                 )
 
     def must_not_go_back(self, ttl_seconds: float) -> None:

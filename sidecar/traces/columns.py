@@ -25,7 +25,7 @@ class Columns:
     Attributes:
         least: a line has so many columns, or more.
         time, key, size: the size is in bytes; where there is no column, time and size are 0.
-        key_size: added to the size.
+        key_size: added to the size, but to none of 0: that is a miss, as some logs have it.
         operation: only reads count.
         repeats: how many requests the line stands for.
         most: a line has no more columns; -1: it may.
@@ -82,9 +82,11 @@ def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
     if not key:
         raise ValueError("the key is empty")
     size, repeats = 0, 1
-    for name, place in (("size", columns.size), ("key_size", columns.key_size)):
-        if place >= 0:
-            size = _with_size(size, fields[place], name, columns)
+    if columns.size >= 0:
+        size = _with_size(0, fields[columns.size], "size", columns)
+    if columns.key_size >= 0:
+        with_key = _with_size(size, fields[columns.key_size], "key_size", columns)
+        size = with_key if size else 0
     if columns.repeats >= 0:
         repeats = _whole(fields[columns.repeats], "op_count")
         if not 0 <= repeats < MAX_REPEATS:

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from sidecar.traces.file import TracePath
 
 COLUMN_NAMES = {
-    "time": ("time", "timestamp", "clock_time", "op_time", "relative_unix"),
+    "time": ("timestamp", "clock_time", "op_time", "relative_unix", "time"),
     "key": (
-        *("key", "obj_id", "object_id", "object", "obj", "url", "id", "lbn", "cachekey"),
-        *("hashed_path_query", "hashed_host_path_query"),
+        *("key", "cachekey", "obj_id", "object_id", "hashed_path_query", "hashed_host_path_query"),
+        *("url", "lbn", "object", "obj", "id"),
     ),
-    "size": ("size", "obj_size", "object_size", "len", "objectsize", "response_size", "value_size"),
+    "size": ("size", "obj_size", "object_size", "objectsize", "response_size", "value_size", "len"),
 }
-"""Of a table's header; the first that is there counts."""
-# In each of which there may be an object of the same name.
+"""Of a table's header; the first that is there counts: the last ones mean other things, too."""
+# In each of which there may be an object of the same name; also by number or name.
 _PLACES = (
-    *("bucket", "volume", "disk", "device", "lun", "namespace", "tenant", "cache_name", "prefix"),
-    *("database", "db", "db_id", "dbid", "dbnum", "db_name", "schema", "keyspace", "table"),
+    *("bucket", "volume", "vol", "disk", "device", "dev", "lun", "namespace", "tenant", "cache"),
+    *("database", "db", "schema", "keyspace", "table", "prefix", "offset", "block", "chunk"),
 )
+_OF_PLACES = ("id", "no", "num", "number", "index", "idx", "name", "uuid", "")
 # Likewise, where keys are paths.
 _SITES = ("host", "hostname", "domain", "vhost", "site", "server_name", "http_host")
 OPERATION, KEY_SIZE, REPEATS = "op", "key_size", "op_count"
@@ -39,6 +40,8 @@ OPERATION_NAMES = (
 _ENOUGH_LINES, _SIZES_A_KEY, _FEW_STEPS = 8, 2, 2
 # Or what has one of these in its name.
 _OPERATION_WORDS = ("operation", "command", "method", "opcode", "verb")
+# Reads that say what became of them, as a column may that says nothing else.
+_RESULTS = frozenset(b"hit miss hits misses get_hit get_miss".split())
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
@@ -210,22 +213,33 @@ def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> N
     except ValueError:
         return
     keys = [row[columns.key].strip() for row in rows[1:] if columns.key < len(row)]
-    places = _PLACES + _SITES if all(key.startswith(b"/") for key in keys) else _PLACES
-    for place, name in enumerate(rows[0] if rows else ()):
+    are_paths = all(key.startswith(b"/") for key in keys)
+    for place, field in enumerate(rows[0] if rows else ()):
         if place in (columns.key, columns.operation):
             continue
-        said = {row[place].strip().lower() for row in rows[1:] if len(row) == len(rows[0])}
-        if _name(name) in places and len(said) > 1:
+        column = [row[place].strip().lower() for row in rows[1:] if len(row) == len(rows[0])]
+        said, name = set(column), _name(field)
+        if len(said) > 1 and (_is_place(name) or (are_paths and name in _SITES)):
             raise TraceError(
-                f"{path}: the same key may be in several of the column {shown(name)}: write both "
-                "as one column, the key"
+                f"{path}: the same key may be in several of the column {shown(field)}: write both "
+                "as one column, the key, or leave it out"
             )
-        is_free = columns.operation < 0 and said
-        if is_free and said <= _NO_KEYS and not said <= set(READS):
+        if columns.operation < 0 and _are_operations(column):
             raise TraceError(
-                f"{path}: the column {shown(name)} has operations, of which only reads count: name "
-                f"it {OPERATION}"
+                f"{path}: the column {shown(field)} has operations, of which only reads count: "
+                f"name it {OPERATION}"
             )
+
+
+def _is_place(name: str) -> bool:
+    stems = (name.removesuffix(one).rstrip(" _-") for one in _OF_PLACES if name.endswith(one))
+    return any(stem in _PLACES for stem in stems)
+
+
+def _are_operations(column: Sequence[bytes]) -> bool:
+    """Whether most of them are such, and some are no reads, known or not."""
+    said, known = set(column), sum(text in _NO_KEYS for text in column)
+    return 2 * known > len(column) and not said & _NO_KEYS <= _RESULTS and not said <= set(READS)
 
 
 def rises(texts: Sequence[bytes]) -> bool:

@@ -585,7 +585,9 @@ def test_reads_without_a_size_are_told_where_sizes_count(ask):
     assert ask.said == ""
 
 
-@pytest.mark.parametrize("place", ["bucket", "Volume", "db", "keyspace"])
+@pytest.mark.parametrize(
+    "place", ["bucket", "Volume", "db", "keyspace", "bucket_name", "volume id", "dbindex", "offset"]
+)
 def test_one_key_in_several_places_is_not_one_object(ask, place):
     text = lines("{at},{key},7,b{sector}", header=f"time,key,size,{place}")
     assert "the same key may be in several of the column" in ask("a.csv", text)
@@ -774,6 +776,52 @@ def test_a_column_with_operations_under_another_name_is_told(ask, name):
     rows[1:] = [row + ("GET" if at % 2 else "SET") for at, row in enumerate(rows[1:])]
     said = ask("a.csv", "\n".join([*rows, ""]))
     assert f"the column '{name}' has operations, of which only reads count: name it op" in said
+
+
+def test_operations_of_which_some_are_not_known_are_told_as_well(ask):
+    """Redis has hundreds of commands, and any of them may stand beside GET."""
+    rows = [f"{key},{'GET' if at % 3 else 'EXPIREAT'}" for at, key in enumerate(KEYS)]
+    assert "has operations, of which only reads" in ask("a.csv", "\n".join(["key,request", *rows]))
+    results = [f"{key},{'HIT' if at % 3 else 'STALE'}" for at, key in enumerate(KEYS)]
+    assert ask("a.csv", "\n".join(["key,cache_status", *results]))["requests"] == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("names", "key"), [("id,lbn", "lbn"), ("object,url", "url"), ("id,cachekey", "cachekey")]
+)
+def test_of_several_keys_the_one_that_means_nothing_else_counts(ask, names, key):
+    rows = [f"{at % 2},{key}" for at, key in enumerate(KEYS)]
+    found = ask("a.csv", "\n".join([names, *rows]))
+    assert (found["columns"]["key"], found["live_objects"]) == (key, len({*KEYS}))
+
+
+def test_a_time_beside_a_timestamp_is_how_long_it_took(ask):
+    rows = [f"0.00{at % 9},{1.7e9 + at},{at % 20}" for at in range(200)]
+    text = "\n".join(["time,timestamp,key", *rows])
+    found = ask("a.csv", text, "--ttl", "30s")
+    assert found["columns"]["time"] == "timestamp"
+    assert found["times_span_seconds"] == 199
+
+
+def test_misses_of_which_the_key_alone_has_a_size_have_none(ask):
+    """Half of the reads missed, and told the length of their keys: no object has 10 bytes."""
+    form = "{at},{key},10,{sector},0,get,0"
+    text = "".join(
+        form.format(at=at, key=at % 100, sector=1000 * (at // 100 % 2)) + "\n" for at in range(2000)
+    )
+    found = ask("cluster.csv", text, "--bytes")
+    assert found["sizes"][-1] == pytest.approx(101_000, rel=0.01)
+    assert "have the size 0" in ask.said
+
+
+def test_many_requests_in_a_few_whole_seconds_need_a_unit(ask):
+    """Two of a millisecond each, or of a second each?"""
+    text = "\n".join(["time,key", *(f"{at // 2},{at % 500}" for at in range(2000))])
+    said = ask("a.csv", text, "--ttl", "5s")
+    assert "would be 0.5 s apart, and its times may be milliseconds: --time-unit" in said
+    assert ask("a.csv", text, "--ttl", "5s", "--time-unit", "ms")["times_span_seconds"] < 1
+    crowded = "\n".join(["time,key", *(f"{at // 20},{at % 500}" for at in range(2000))])
+    assert ask("a.csv", crowded, "--ttl", "5s")["requests"] == 2000
 
 
 def test_keys_that_never_come_twice_are_read_where_somebody_says_so(ask):

@@ -1,8 +1,8 @@
 """``time,key,size`` in seconds and bytes, with or without a header.
 
 A header may name the columns as published traces do, and in any order; with an ``op``, only reads
-count; with an ``op_count``, as many times; a ``key_size`` is added to the size. Columns are parted
-by commas, tabs, semicolons or blanks.
+count; with an ``op_count``, as many times; a ``key_size`` is added to a size that is not 0. Columns
+are parted by commas, tabs, semicolons or blanks.
 """
 
 from __future__ import annotations
