@@ -27,6 +27,7 @@ _BAR_WIDTH = 40
 # Of so many reads of a cache one at least is for a key that came before.
 _ENOUGH = 100
 _MOST_UNSIZED_RATIO = 0.01
+_DELETES = ("del", "delete", "unlink", "remove", "purge", "invalidate", "flushall", "flushdb")
 # Some hours.
 _MOST_PLAYED = 1 << 30
 
@@ -166,9 +167,11 @@ def _refuse_what_is_none(
             )
         raise TraceError(f"{trace}: the trace has no requests")
     if dropped:
+        deletes = any(name.lower() in _DELETES for name in curve.dropped)
+        stays = "; what they delete is read on as if it were there" if deletes else ""
         print(
             f"spreds: {trace}: not counted, since they are no reads: {dropped} (--reads counts "
-            "them)",
+            f"them){stays}",
             file=sys.stderr,
         )
     if curve.unsized_ratio > _MOST_UNSIZED_RATIO:

@@ -824,6 +824,12 @@ def test_many_requests_in_a_few_whole_seconds_need_a_unit(ask):
     assert ask("a.csv", crowded, "--ttl", "5s")["requests"] == 2000
 
 
+def test_deletes_that_do_nothing_are_told(ask):
+    rows = [f"{key},{'GET' if at % 3 else 'DEL'}" for at, key in enumerate(KEYS)]
+    ask("a.csv", "\n".join(["key,op", *rows]))
+    assert "(--reads counts them); what they delete is read on as if it were there" in ask.said
+
+
 def test_keys_that_never_come_twice_are_read_where_somebody_says_so(ask):
     text = "".join(f"key{at}\n" for at in range(200))
     assert ask("a.txt", text, "--format", "keys")["requests"] == 200
