@@ -46,6 +46,7 @@ def as_json(
         "sampled_requests": curve.sampled,
         "dropped_requests": curve.dropped,
         "columns": curve.columns,
+        "unused_columns": list(curve.unused),
         "times_that_went_back": curve.went_back,
         "times_span_seconds": curve.span_seconds,
         "reads_of_size_0_ratio": curve.unsized_ratio,
@@ -78,7 +79,8 @@ def in_words(
     ]
     if curve.columns:
         taken = [f"{what} is {name!r}" for what, name in curve.columns.items()]
-        lines.append(f"of its columns, {', '.join(taken)}")
+        others = f"; not used: {', '.join(map(repr, curve.unused))}" if curve.unused else ""
+        lines.append(f"of its columns, {', '.join(taken)}{others}")
     lines.append(f"{'bytes' if in_bytes else 'objects':>14}  miss ratio")
     sizes = grid(curve, points)
     for value, ratio in zip(sizes, curve.miss_ratios_at(sizes), strict=True):

@@ -27,7 +27,7 @@ struct columns {
 
 /* An operation as it is spelt; as in sidecar/traces/operations.py. */
 struct operation {
-    uint64_t seen;  /* lines that have it */
+    uint64_t seen;  /* requests that have it, if they do not count */
     uint8_t length; /* 0: here the table ends */
     uint8_t counts; /* it is a read */
     char text[22];
@@ -38,6 +38,7 @@ struct line {
     uint64_t key;
     uint64_t size;
     uint64_t repeats;
+    uint64_t dropped; /* so many, as they do not count */
     struct operation *operation; /* NULL where there is no column for it */
 };
 
@@ -176,7 +177,10 @@ static inline const char *parse_line(const char *p, const struct columns *column
         line->size + key_size > UINT32_MAX || line->repeats >= MAX_REPEATS)
         return NULL;
     if (line->size) line->size += key_size; /* 0: a miss, as some logs have it */
-    if (line->operation && !line->operation->counts) line->repeats = 0;
+    if (line->operation && !line->operation->counts) {
+        line->dropped = line->repeats;
+        line->repeats = 0;
+    }
     return p + 1;
 }
 
@@ -206,7 +210,7 @@ uint64_t spreds_lines_parse(const char *text, uint64_t offset, uint64_t length,
         }
         p = next;
         ++*lines;
-        if (line.operation) line.operation->seen++;
+        if (line.operation) line.operation->seen += line.dropped;
     }
     *used = (uint64_t)(p - text) - offset;
     return requests;

@@ -66,7 +66,7 @@ def simulate_lfu_of_file(
     counts = (lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio)
     curve = TraceCurve(sizes, ratios, *counts)
     curve.take_words(lru, seen.went_back, seen.span_seconds)
-    curve.columns = reading.columns  # with that of the time
+    curve.columns, curve.unused = reading.columns, reading.unused  # with that of the time
     return curve
 
 

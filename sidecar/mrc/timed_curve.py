@@ -124,5 +124,5 @@ def timed_curve_of_file(
     counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)
     curve = TraceCurve(list(sizes), ratios, *counts)
     curve.take_words(forever, seen.went_back, seen.span_seconds)
-    curve.columns = reading.columns  # with that of the time
+    curve.columns, curve.unused = reading.columns, reading.unused  # with that of the time
     return curve

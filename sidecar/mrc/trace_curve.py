@@ -33,7 +33,8 @@ class TraceCurve:
         parts: curves of other samples, ``PARTS`` times smaller; none for an exact curve, and where
             no errors were asked for.
         dropped: how many requests were no reads and do not count, by what they did.
-        columns: by what they say, the names of a table's columns that were taken.
+        columns: by what they say, the names of a table's columns that were taken; ``unused``: the
+            others.
         unsized_ratio: of the first requests, share that has the size 0; 0 where sizes do not count.
         went_back: how many times were earlier than one before; ``None``: nobody looked.
         span_seconds: of the times; ``None``: nobody looked.
@@ -58,13 +59,14 @@ class TraceCurve:
         self.parts = parts
         self.dropped: Mapping[str, int] = {}
         self.columns: Mapping[str, str] = {}
+        self.unused: Sequence[str] = ()
         self.unsized_ratio = 0.0
         self.went_back: int | None = None
         self.span_seconds: float | None = None
 
     def take_words(self, other: TraceCurve, went_back: int, span_seconds: float) -> None:
         """Say of the trace what its ``other`` curve says, and what its times are like."""
-        self.dropped, self.columns = other.dropped, other.columns
+        self.dropped = other.dropped
         self.went_back, self.span_seconds = went_back, span_seconds
 
     def __eq__(self, other: object) -> bool:
@@ -171,7 +173,8 @@ def estimate_curve_of_file(
     reading = Reading(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
     take_file(stacks, path, format, reading)
     curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
-    curve.dropped, curve.columns = reading.operations.dropped(), reading.columns
+    curve.dropped = reading.operations.dropped()
+    curve.columns, curve.unused = reading.columns, reading.unused
     curve.unsized_ratio = reading.unsized / max(1, reading.sized)
     return curve
 

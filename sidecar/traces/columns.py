@@ -91,8 +91,9 @@ def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
         repeats = _whole(fields[columns.repeats], "op_count")
         if not 0 <= repeats < MAX_REPEATS:
             raise ValueError(f"the op_count {repeats} is not between 0 and {MAX_REPEATS - 1}")
-    if columns.operation >= 0 and not operations.is_read(fields[columns.operation].strip()):
-        repeats = 0
+    if columns.operation >= 0:
+        operation = fields[columns.operation].strip()
+        repeats *= operations.is_read(operation, requests=repeats)
     return time, key, size, repeats
 
 

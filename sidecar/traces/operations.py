@@ -42,14 +42,14 @@ class Operations:
         self._in_table: dict[bytes, None] = {}
         self.table = (_Operation * (_TABLE_ROOM + 1))()
 
-    def is_read(self, operation: bytes, also: Iterable[bytes] = ()) -> bool:
-        """Whether a request counts; what does not is counted by its spelling. ``also``: reads of
-        this format."""
+    def is_read(self, operation: bytes, also: Iterable[bytes] = (), requests: int = 1) -> bool:
+        """Whether so many requests count; what does not is counted by its spelling. ``also``: reads
+        of this format."""
         counts = operation.lower() in self._reads or operation.lower() in also
         if not counts:
             if len(self._dropped) >= _MOST_SPELLINGS and operation not in self._dropped:
                 operation = _OTHER_SPELLINGS
-            self._dropped[operation] = self._dropped.get(operation, 0) + 1
+            self._dropped[operation] = self._dropped.get(operation, 0) + requests
         fits = 0 < len(operation) <= 22 and b"\0" not in operation
         if fits and len(self._in_table) < _TABLE_ROOM and operation not in self._in_table:
             entry = self.table[len(self._in_table)]

@@ -24,7 +24,8 @@ class Reading:
         spelt_out: a line that stands for many requests is given as so many.
         ticks_per_second: the unit of the trace's times.
         unit_is_given: somebody said so, or the format does.
-        columns: by what they say, the names of those that are taken from a table with a header.
+        columns: by what they say, the names of those that are taken from a table with a header;
+            ``unused``: the others.
         progress: called with the share of the file that has been read, in (0, 1].
         operations: which requests count, and what was seen of them.
         sized, unsized: of the first requests, where sizes count: how many were looked at, and how
@@ -48,6 +49,7 @@ class Reading:
         self.unit_is_given = ticks_per_second is not None
         self.ticks_per_second, self.progress = ticks_per_second or 1.0, progress
         self.columns: dict[str, str] = {}
+        self.unused: list[str] = []
         self.operations = Operations(reads)
         self.sized = self.unsized = 0
 

@@ -40,12 +40,15 @@ OPERATION_NAMES = (
 _ENOUGH_LINES, _SIZES_A_KEY, _FEW_STEPS = 8, 2, 2
 # Or what has one of these in its name.
 _OPERATION_WORDS = ("operation", "command", "method", "opcode", "verb")
+# Which of them are operations, of another kind.
+_FLAGS = ("is_write", "iswrite", "write", "is_read", "isread", "is_set", "is_get")
 # Reads that say what became of them, as a column may that says nothing else.
 _RESULTS = frozenset(b"hit miss hits misses get_hit get_miss".split())
 # What stands where a key is looked for, if a column of operations does.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
-    b"head write w update insert remove hit miss hits misses get_hit get_miss gat touch".split()
+    b"head write w update insert remove hit miss hits misses get_hit get_miss gat touch lookup "
+    b"load store fetch getitem putitem getobject putobject".split()
 )
 
 
@@ -224,7 +227,9 @@ def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> N
                 f"{path}: the same key may be in several of the column {shown(field)}: write both "
                 "as one column, the key, or leave it out"
             )
-        if columns.operation < 0 and _are_operations(column):
+        if columns.operation < 0 and (
+            _are_operations(column) or (len(said) > 1 and name in _FLAGS)
+        ):
             raise TraceError(
                 f"{path}: the column {shown(field)} has operations, of which only reads count: "
                 f"name it {OPERATION}"

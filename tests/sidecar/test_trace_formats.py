@@ -824,6 +824,34 @@ def test_many_requests_in_a_few_whole_seconds_need_a_unit(ask):
     assert ask("a.csv", crowded, "--ttl", "5s")["requests"] == 2000
 
 
+def test_a_column_that_nobody_takes_is_told(ask, capsys, tmp_path):
+    rows = [f"{key},{at % 4},a{at % 3}" for at, key in enumerate(KEYS)]
+    found = ask("a.csv", "\n".join(["key,size,app", *rows]))
+    assert (found["columns"], found["unused_columns"]) == ({"key": "key"}, ["app"])
+    main(["mrc", str(tmp_path / "a.csv")])
+    assert "of its columns, key is 'key'; not used: 'app'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_lines_that_do_not_count_are_told_as_the_requests_they_stand_for(ask, pure):
+    rows = [f"{key},{'get' if at % 3 else 'set'},{7 + at % 2}" for at, key in enumerate(KEYS)]
+    if pure:
+        rows[0] = f'"{KEYS[0]}",set,7'  # quotes are for Python
+    found = ask("a.csv", "\n".join(["key,op,op_count", *rows, ""]))
+    stands = [7 + at % 2 for at in range(len(KEYS))]
+    assert found["dropped_requests"] == {"set": sum(stands[::3])}
+    assert found["requests"] == sum(stands) - sum(stands[::3])
+
+
+@pytest.mark.parametrize("column", ["is_write,0,1", "write,false,true", "what,lookup,insert"])
+def test_what_says_which_requests_write_is_told(ask, column):
+    name, *values = column.split(",")
+    rows = [f"{key},{values[at % 3 == 0]}" for at, key in enumerate(KEYS)]
+    assert "of which only reads count: name it op" in ask(
+        "a.csv", "\n".join([f"key,{name}", *rows])
+    )
+
+
 def test_deletes_that_do_nothing_are_told(ask):
     rows = [f"{key},{'GET' if at % 3 else 'DEL'}" for at, key in enumerate(KEYS)]
     ask("a.csv", "\n".join(["key,op", *rows]))

@@ -66,7 +66,10 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
         check_unused(path, first := lines.first_lines(), columns)
         leave_unread(first, columns, reading.may_lack)
         lines.skip_header()
-        reading.columns = columns.named(header_names(header)[0], reading.may_lack)
+        names = header_names(header)[0]
+        reading.columns = columns.named(names, reading.may_lack)
+        known = columns.named(names, ()).values()  # also what nobody needs just now
+        reading.unused = [name for name in names if name not in known]
     else:
         check_without_header(path, lines.first_lines(), columns)
     return read_columns(lines, columns, reading)

@@ -151,7 +151,7 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
     if path is None:
         looked = " nor in ".join(map(str, folders))
         raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))
-    reading = Reading()
+    reading = Reading(may_lack=["time"])  # requests are played evenly
     chunk = load_trace(path, limit=None if count is None else first + count, reading=reading)
     if dropped := spellings(reading.operations.dropped()):
         log.warning("%s: not played, since they are no reads: %s", path, dropped)

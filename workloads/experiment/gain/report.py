@@ -116,8 +116,9 @@ def summary(results: Sequence[Result]) -> str:
     met = sum(result.is_met for result in results)
     return (
         f"\n{text_table(header, rows)}\n{met} of {len(results)} mixes meet all targets\n"
-        f"{OVERHEAD_BYTES} bytes are beside each object here, in Redis up to some 290: near the "
-        "size where all fits, real-gain is nearer to what servers do"
+        f"{OVERHEAD_BYTES} bytes are beside each object here, in Redis up to some 290, or of one "
+        "of some KiB up to three tenths of it: near the size where all fits, real-gain is nearer "
+        "to what servers do"
     )
 
 
