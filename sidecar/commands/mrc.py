@@ -161,9 +161,10 @@ def _refuse_what_is_none(
     if not curve.requests:
         if dropped:
             most = next(iter(curve.dropped))
+            more = ", and may be given for each spelling" if len(curve.dropped) > 1 else ""
             raise TraceError(
                 f"{trace}: none of its requests is a read, it has {dropped}: --reads "
-                f"{most or repr(most)} counts those"
+                f"{most or repr(most)} counts those{more}"
             )
         raise TraceError(f"{trace}: the trace has no requests")
     if dropped:

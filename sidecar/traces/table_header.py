@@ -27,6 +27,7 @@ COLUMN_NAMES = {
 _PLACES = (
     *("bucket", "volume", "vol", "disk", "device", "dev", "lun", "namespace", "tenant", "cache"),
     *("database", "db", "schema", "keyspace", "table", "prefix", "offset", "block", "chunk"),
+    *("container", "asu"),
 )
 _OF_PLACES = ("id", "no", "num", "number", "index", "idx", "name", "uuid", "")
 # Likewise, where keys are paths.
@@ -216,7 +217,7 @@ def check_unused(path: TracePath, lines: Sequence[bytes], columns: Columns) -> N
     except ValueError:
         return
     keys = [row[columns.key].strip() for row in rows[1:] if columns.key < len(row)]
-    are_paths = all(key.startswith(b"/") for key in keys)
+    are_paths = 2 * sum(key.startswith(b"/") for key in keys) > len(keys)
     for place, field in enumerate(rows[0] if rows else ()):
         if place in (columns.key, columns.operation):
             continue
