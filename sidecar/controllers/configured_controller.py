@@ -17,11 +17,12 @@ from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.controllers.solver_service import SolverService, SolverServiceController
+from sidecar.plans.plan_check import TakePlan
 from sidecar.storage.configured_stores import make_bucket
 from solver_lambda.documents.reader import DocumentError
 
 if TYPE_CHECKING:  # only who gets plans from elsewhere needs what checks signatures
-    from sidecar.delivery.plan_inbox import PlanInbox, TakePlan
+    from sidecar.delivery.plan_inbox import PlanInbox
 
 log = logging.getLogger(__name__)
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sidecar.base.worker import Worker
 from sidecar.controllers.controller import Delivery, log_failure
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.planner_outage import PlannerOutage
+from sidecar.plans.plan_check import TakePlan
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
-
-if TYPE_CHECKING:
-    from sidecar.delivery.plan_inbox import TakePlan
 
 
 class DirectController:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from sidecar.base.metrics import Metrics
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
+from sidecar.plans.plan_check import TakePlan
 from solver_lambda.documents.observation import Observation
 from solver_lambda.planning.planner import make_plan
-
-if TYPE_CHECKING:
-    from sidecar.delivery.plan_inbox import TakePlan
 
 
 class EmbeddedController(DirectController):

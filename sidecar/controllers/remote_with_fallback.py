@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
 from sidecar.controllers.controller import Controller, Delivery, Failed
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.planner_outage import PlannerOutage
+from sidecar.plans.plan_check import TakePlan
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.units import format_duration
-
-if TYPE_CHECKING:
-    from sidecar.delivery.plan_inbox import TakePlan
 
 log = logging.getLogger(__name__)
 

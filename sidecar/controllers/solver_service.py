@@ -13,7 +13,6 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
@@ -23,6 +22,7 @@ from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.solver_listener import StrangerError, check_listener
+from sidecar.plans.plan_check import TakePlan
 from solver_lambda.documents.document_key import (
     HEADER,
     NONCE_HEADER,
@@ -32,9 +32,6 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
-
-if TYPE_CHECKING:
-    from sidecar.delivery.plan_inbox import TakePlan
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any
 from sidecar.base.metrics import Metrics
 from sidecar.delivery.message_signature import CertificateUnavailableError
 from sidecar.delivery.notification import NotificationCheck, NotificationRefusedError
+from sidecar.plans.plan_check import TakePlan
 from sidecar.storage.store import Store, StoreError
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
 from solver_lambda.documents.reader import shown
@@ -18,9 +19,6 @@ from solver_lambda.documents.reader import shown
 log = logging.getLogger(__name__)
 
 REMEMBERED_REFUSALS = 16
-
-# (document, its name for messages): whether it was believed; never raises for a bad one.
-TakePlan = Callable[[bytes, str], bool]
 
 
 class Verdict(enum.Enum):

@@ -65,8 +65,7 @@ def simulate_lfu_of_file(
     ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio)
     curve = TraceCurve(sizes, ratios, *counts)
-    curve.take_words(lru, seen.went_back, seen.span_seconds)
-    curve.columns, curve.unused = reading.columns, reading.unused  # with that of the time
+    curve.take_words(lru, reading, seen)
     return curve
 
 

@@ -123,6 +123,5 @@ def timed_curve_of_file(
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)
     curve = TraceCurve(list(sizes), ratios, *counts)
-    curve.take_words(forever, seen.went_back, seen.span_seconds)
-    curve.columns, curve.unused = reading.columns, reading.unused  # with that of the time
+    curve.take_words(forever, reading, seen)
     return curve

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sidecar.mrc.seen_times import SeenTimes
     from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
     from sidecar.traces.reading import Progress
@@ -64,10 +65,12 @@ class TraceCurve:
         self.went_back: int | None = None
         self.span_seconds: float | None = None
 
-    def take_words(self, other: TraceCurve, went_back: int, span_seconds: float) -> None:
-        """Say of the trace what its ``other`` curve says, and what its times are like."""
+    def take_words(self, other: TraceCurve, reading: Reading, seen: SeenTimes) -> None:
+        """Say of the trace what its ``other`` curve says, which columns it took when it was read
+        once more, and what its times are like."""
         self.dropped = other.dropped
-        self.went_back, self.span_seconds = went_back, span_seconds
+        self.columns, self.unused = reading.columns, reading.unused
+        self.went_back, self.span_seconds = seen.went_back, seen.span_seconds
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TraceCurve) and self._values() == other._values()

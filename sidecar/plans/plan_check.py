@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.plan import AdaptationPlan
 
 # Clocks of the sidecar and of the function may differ by so much.
 CLOCK_TOLERANCE_SECONDS = 300.0
+
+# (document, its name for messages): whether it was believed; never raises for a bad one.
+TakePlan = Callable[[bytes, str], bool]
 
 
 class PlanRefusedError(Exception):

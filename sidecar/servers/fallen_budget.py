@@ -73,7 +73,9 @@ class FallenBudget:
         """The same servers, each with at least half of what it had as its minimum, as long as
         resident memory takes of the budget: any client can make that, and one that hangs beside it,
         and neither may empty the others."""
-        had = self._store.now.before_fall_bytes if budget.source == "rss" else {}
+        if budget.source != "rss":  # asked at each step
+            return servers
+        had = self._store.now.before_fall_bytes
         return _with_minima(servers, {name: size // 2 for name, size in had.items()})
 
     def sizes(

@@ -17,8 +17,8 @@ from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.daemon import Sidecar
-from sidecar.delivery.plan_inbox import TakePlan
 from sidecar.half_lives.way_back import going_back
+from sidecar.plans.plan_check import TakePlan
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key
 from solver_lambda.documents.plan import AdaptationPlan
