@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from sidecar.commands.printing import time_or
 from sidecar.config.node import ServerConfig
+from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import BACKEND_NOTE
 
@@ -22,7 +23,19 @@ def replicas_words(server: Mapping[str, Any]) -> list[str]:
     return [f"{who} follows it and grows with it: is there memory for that?"] if who else []
 
 
-def limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+def settings_words(
+    config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
+) -> list[str]:
+    """What the operator and its team set for it, and what of that counts."""
+    return [
+        *_limits_words(config, server),
+        *refused_words(server),
+        *_weight_words(config, server),
+        *backend_words(config, server, planned),
+    ]
+
+
+def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     """From which size to which it may be given one, and who says so."""
     low = server["minimum_bytes"] or config.minimum_bytes
     high = server["maximum_bytes"]
@@ -40,7 +53,7 @@ def refused_words(server: Mapping[str, Any]) -> list[str]:
     return [f"What its team set is not in force: {why.rstrip('.')}."] if why else []
 
 
-def weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
+def _weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     """How much a read of it counts."""
     weight, team = server["weight"], server["settings_by"]
     if weight is None:
@@ -48,6 +61,29 @@ def weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     is_teams = team and weight != config.weight
     by = f"its team's, signed {team}" if is_teams else _whose(config, "weight")
     return [f"A read of it counts with weight {weight:g} ({by})."]
+
+
+def teams_bounds_words(
+    server: Mapping[str, Any], told: Mapping[str, Any], said: Sequence[str]
+) -> list[str]:
+    """Who set the bounds that others' servers ask for, where that is the reason ``said``."""
+    if not any("servers' bounds ask" in sentence for sentence in said):
+        return []
+    asked = [
+        f"{other['name']} {', '.join(words)} (signed {other['settings_by']})"
+        for other in told["servers"]
+        if other["name"] != server["name"]
+        and (words := _bounds_of(other.get("team_settings") or {}))
+    ]
+    return [f"Bounds that their teams set: {'; '.join(asked)}."] if asked else []
+
+
+def _bounds_of(values: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{setting.option.replace('_', ' ')} {setting.in_words(values[setting.name])}"
+        for setting in SERVER_SETTINGS
+        if setting.name in values and (setting.is_bound or setting.name == "minimum_bytes")
+    ]
 
 
 def _whose(config: ServerConfig, key: str) -> str:

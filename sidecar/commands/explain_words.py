@@ -9,11 +9,10 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.change_words import in_the_last_day, last_change, since_installation
 from sidecar.commands.curve_words import apart_words, hit_ratio_at
 from sidecar.commands.explain_limits import (
-    backend_words,
-    limits_words,
     refused_words,
     replicas_words,
-    weight_words,
+    settings_words,
+    teams_bounds_words,
 )
 from sidecar.commands.plan_words import (
     became_words,
@@ -70,19 +69,18 @@ def server_sentences(
     by_plan = _is_by_last_plan(server, plan)
     why = _why(planned, dict(told), server, by_plan=by_plan)
     change = last_change(server, told, history, told_already=why[0])
+    # What made the size that it has comes first.
+    said = [*why, *change] if by_plan else [*change, *why]
     return [
         *_size_now(server, told),
-        # What made the size that it has comes first.
-        *([*why, *change] if by_plan else [*change, *why]),
+        *said,
+        *teams_bounds_words(server, told, said),
         *since_installation(server, told),
         *_worth(server, in_force, _OTHER_SIZES),
         *_hits(server, plan, told),
         *([apart] if apart else []),
         *replicas_words(server),
-        *limits_words(config, server),
-        *refused_words(server),
-        *weight_words(config, server),
-        *backend_words(config, server, planned),
+        *settings_words(config, server, planned),
         *in_the_last_day(config.name, history, told["now_seconds"]),
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sidecar.config.controller_config import CloudConfig
 from sidecar.preflight.finding import Finding
-from solver_lambda.documents.keys import OBSERVATIONS_PREFIX
+from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, plan_key
 
 _WHERE = "controller, function"
 # For each question.
@@ -57,7 +57,7 @@ def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
         what = f"observations of {node} in {bucket} start no function: no plan will come"
         yield Finding("problem", _WHERE, what, _DEPLOY)
     for function in functions:
-        yield from _state(function, cloud)
+        yield from _state(function, node, cloud)
 
 
 def _functions_of(node: str, told: Mapping[str, Any], cloud: CloudConfig) -> list[str]:
@@ -81,7 +81,7 @@ def _is_of(node: str, notification: Mapping[str, Any]) -> bool:
     return all(f"{OBSERVATIONS_PREFIX}/{node}/".startswith(prefix) for prefix in prefixes)
 
 
-def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
+def _state(name: str, node: str, cloud: CloudConfig) -> Iterator[Finding]:
     """Whether it may run, and how its runs ended."""
     from sidecar.storage.aws import aws_errors
 
@@ -102,17 +102,21 @@ def _state(name: str, cloud: CloudConfig) -> Iterator[Finding]:
         what = f"{name} may not run: its reserved concurrency is 0"
         yield Finding("problem", _WHERE, what, "somebody stopped it: give it its concurrency back")
         return
-    yield _runs(name, cloud)
+    yield _runs(name, node, cloud)
     yield from _refused(name, functions, cloud)
 
 
-def _runs(name: str, cloud: CloudConfig) -> Finding:
-    """By its metrics of the last hour; what is over for a while is none of the present."""
+def _runs(name: str, node: str, cloud: CloudConfig) -> Finding:
+    """By its metrics of the last hour, or by what it planned; what is over for a while is none of
+    the present."""
     metrics = _client("cloudwatch", cloud)
     runs, errors, throttles = (
         _counts(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
     )
     if not runs:
+        if plans := _plans(node, cloud):  # an emulator counts no runs
+            what = f"{name} may run; plans of {node} in the last hour: {plans}"
+            return Finding("ok", _WHERE, what)
         what = f"{name} may run; no run of it is counted in the last hour"
         read = f"if observations were put since, read its log: aws logs tail /aws/lambda/{name}"
         return Finding("advice", _WHERE, what, read)
@@ -129,6 +133,26 @@ def _runs(name: str, cloud: CloudConfig) -> Finding:
         return Finding("ok", _WHERE, f"{what}; none since {since:%H:%M}")
     log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
     return Finding("problem", _WHERE, what, log)
+
+
+def _plans(node: str, cloud: CloudConfig) -> int:
+    """Those of the last hour in their bucket, as far as they may be seen."""
+    from sidecar.storage.aws import aws_errors
+
+    since = int((datetime.now(UTC) - _LOOKED_BACK).timestamp())
+    owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
+    try:
+        told = _client("s3", cloud).list_objects_v2(
+            Bucket=cloud.plans_bucket,
+            Prefix=f"{PLANS_PREFIX}/{node}/",
+            StartAfter=plan_key(node, since),
+            **owner,
+        )
+    except aws_errors() as error:
+        if code_of(error) in _FORBIDDEN:
+            return 0
+        raise
+    return int(told["KeyCount"])
 
 
 def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]:

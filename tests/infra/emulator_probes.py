@@ -292,17 +292,52 @@ def _deployed(client: Client) -> str:
         "Subscription": {"Type": "AWS::SNS::Subscription", "Properties": subscription},
         "Bucket": bucket,
     }
-    cloudformation = client("cloudformation")
-    cloudformation.create_stack(
-        StackName="deployed", TemplateBody=json.dumps({"Resources": resources})
-    )
-    cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="deployed", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
-    )
+    _create_stack(client, "deployed", {"Resources": resources})
     found = client("s3").get_bucket_notification_configuration(Bucket="deployed")
     topic = client("sns").create_topic(Name="deployed")["TopicArn"]
     made = client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
     return f"{len(found.get('TopicConfigurations', []))} notification, {len(made)} subscription"
+
+
+def _demanded(client: Client) -> str:
+    """What ``[account]`` of the stack's file asks for, as it is found after the deployment."""
+    key = client("kms").create_key()["KeyMetadata"]["Arn"]
+    rule = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
+    bucket = {
+        "BucketName": "demanded",
+        "Tags": [{"Key": "team", "Value": "caches"}],
+        "BucketEncryption": {"ServerSideEncryptionConfiguration": [rule]},
+    }
+    role = {
+        "RoleName": "demanded",
+        "AssumeRolePolicyDocument": json.loads(_allow("ec2.amazonaws.com", "sts:AssumeRole", "*")),
+        "PermissionsBoundary": "arn:aws:iam::123456789012:policy/limits",
+    }
+    resources = {
+        "Bucket": {"Type": "AWS::S3::Bucket", "Properties": bucket},
+        "Role": {"Type": "AWS::IAM::Role", "Properties": role},
+    }
+    _create_stack(client, "demanded", {"Resources": resources}, "CAPABILITY_NAMED_IAM")
+    tagged = "tagged"
+    try:
+        client("s3").get_bucket_tagging(Bucket="demanded")
+    except ClientError as error:
+        tagged = str(error.response["Error"]["Code"])
+    found = client("s3").get_bucket_encryption(Bucket="demanded")
+    rule = found["ServerSideEncryptionConfiguration"]["Rules"][0]
+    by = rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"]
+    bound = client("iam").get_role(RoleName="demanded")["Role"].get("PermissionsBoundary")
+    return f"{tagged}, {by}, {'bounded' if bound else 'no boundary'}"
+
+
+def _create_stack(client: Client, name: str, template: dict[str, Any], *capabilities: str) -> None:
+    cloudformation = client("cloudformation")
+    cloudformation.create_stack(
+        StackName=name, TemplateBody=json.dumps(template), Capabilities=capabilities
+    )
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+    )
 
 
 _ROLES = "`tests/end_to_end/test_roles_keep_to_their_own.py`, by an evaluator of policies"
@@ -444,5 +479,13 @@ PROBES = (
         "aws-properties-s3-bucket-notificationconfig.html",
         "the emulator",
         _deployed,
+    ),
+    Probe(
+        "tags, key in KMS and permissions boundary that a template demands",
+        "tagged, aws:kms, bounded",
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/"
+        "aws-resource-s3-bucket.html",
+        "`tests/infra/test_account.py`, on the template",
+        _demanded,
     ),
 )

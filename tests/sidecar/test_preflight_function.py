@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sidecar.config.node import load_config
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.solver_function import check_function
+from solver_lambda.documents.keys import plan_key
 from tests.sidecar.answering import answering
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.played_function import by_queue
@@ -41,6 +43,20 @@ def test_a_function_that_runs_is_told_with_its_runs(
     assert f"read its log: aws logs tail /aws/lambda/{function.name}" in ok.remedy
     function.started_by_topic(cloud.sns.create_topic(Name="observed")["TopicArn"], "observations/")
     assert found() == [ok]
+
+
+def test_where_no_runs_are_counted_its_plans_are(
+    cloud: SignedCloud, found: Found, function: StartedFunction
+) -> None:
+    now = int(time.time())
+    keys = [plan_key("n1", cycle) for cycle in (now - 7200, now - 60, now - 3)]
+    for key in (*keys, plan_key("n2", now)):
+        cloud.s3.put_object(Bucket="plans", Key=key, Body=b"{}")
+    (ok,) = found()
+    for key in (*keys, plan_key("n2", now)):  # the cloud is that of other tests, too
+        cloud.s3.delete_object(Bucket="plans", Key=key)
+    assert ok.level == "ok"
+    assert ok.what == f"{function.name} may run; plans of n1 in the last hour: 2"
 
 
 def test_observations_that_start_nothing_are_a_problem(

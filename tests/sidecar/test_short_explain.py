@@ -167,3 +167,22 @@ def test_of_a_size_set_by_hand_no_plan_gives_the_reason(told: dict[str, Any]) ->
     assert "Somebody gave it 5 MiB by hand" in said
     assert "Plan " not in said
     assert "One more MiB" not in said
+
+
+def test_it_says_whose_bounds_took_memory(told: dict[str, Any]) -> None:
+    """By what an attacker did: a team's minimum cut a neighbour, and nothing said whose it was."""
+    server, other = told["servers"][:2]
+    why = "shrinks: 21 MiB less cost it 2.1 ms (8.4 ms -> 10.5 ms), which servers' bounds ask for"
+    told["last_plan"]["servers"][0]["reason"] = why
+    said = " ".join(server_sentences(ServerConfig(server["name"], ""), told, ()))
+    assert "Bounds that their teams set" not in said  # nobody did
+    other["team_settings"] = {"minimum_bytes": 32 * MIB, "latency_bound_seconds": 0.02, "weight": 3}
+    other["settings_by"] = "eve"
+    said = " ".join(server_sentences(ServerConfig(server["name"], ""), told, ()))
+    assert (
+        "Bounds that their teams set: pages minimum 32 MiB, latency bound 20ms (signed eve)."
+        in said
+    )
+    told["last_plan"]["servers"][0]["reason"] = "shrinks: which others more than save"
+    said = " ".join(server_sentences(ServerConfig(server["name"], ""), told, ()))
+    assert "Bounds that their teams set" not in said
