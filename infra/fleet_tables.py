@@ -75,6 +75,7 @@ OBSERVATION_COLUMNS: Columns = {
         "measured_backend_latency_seconds": "double",
         "fill_ratio": "double",
         "miss_ratio": "double",
+        "inserted_per_read": "double",
         "curve": "struct<sizes_bytes:array<double>,miss_ratios:array<double>>",
         "curve_error_ratio": "double",
         "sampled_objects": "bigint",

@@ -163,6 +163,7 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int, half_bytes: int) -> S
         curve=estimate.curve,
         curve_error_ratio=estimate.curve_error_ratio,
         miss_ratio=estimate.miss_ratio,
+        inserted_per_read=estimate.inserted_per_read,
         measured_backend_latency_seconds=measured,
         fill_ratio=estimate.fill_ratio,
         sampled_objects=estimate.sampled_objects,

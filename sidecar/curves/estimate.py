@@ -23,6 +23,8 @@ class Estimate:
         mean_object_bytes: memory that a key takes, ``None`` if unknown.
         request_rate_per_second: reads, by the server's counters.
         miss_ratio: of the window, by the server's counters; ``None`` without reads.
+        inserted_per_read: objects that came in and stayed or were evicted for others, for each read
+            of the window; ``None`` without reads.
         measured_backend_latency_seconds: see ``BackendLatency`` for when it is biased; ``None`` if
             too few misses were filled.
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
@@ -40,6 +42,7 @@ class Estimate:
     mean_object_bytes: float | None
     request_rate_per_second: float
     miss_ratio: float | None
+    inserted_per_read: float | None
     window_seconds: float
     measured_backend_latency_seconds: float | None
     fill_ratio: float | None

@@ -197,8 +197,7 @@ class ServerMonitor:
         swing_bytes: int,
         memory: HalfLife | None,
     ) -> Estimate:
-        length = memory.shape if memory else CYCLE
-        depths, raw = self.counts.miss_ratios(length)
+        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
@@ -223,6 +222,7 @@ class ServerMonitor:
             mean_object_bytes=self.calibration.object_bytes,
             request_rate_per_second=read_rate(served, window_reads, seconds, remembered),
             miss_ratio=served.miss_ratio,
+            inserted_per_read=served.inserted_per_read,
             window_seconds=seconds,
             measured_backend_latency_seconds=self.latency.mean_seconds,
             fill_ratio=self.latency.fill_ratio,

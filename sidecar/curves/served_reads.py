@@ -24,10 +24,11 @@ _MOST_BATCH_READS = 10**9
 
 
 class ServedReads(NamedTuple):
-    """Reads by their result."""
+    """Reads by their result, and the objects that came in meanwhile and were not there before."""
 
     hits: int
     misses: int
+    inserted: int = 0
 
     @property
     def reads(self) -> int:
@@ -38,6 +39,11 @@ class ServedReads(NamedTuple):
     def miss_ratio(self) -> float | None:
         """``None`` without reads."""
         return self.misses / self.reads if self.reads else None
+
+    @property
+    def inserted_per_read(self) -> float | None:
+        """``None`` without reads."""
+        return self.inserted / self.reads if self.reads else None
 
 
 def served_between(
@@ -56,7 +62,9 @@ def served_between(
         hits, misses = reading.keyspace_hits, reading.keyspace_misses
         scale = max(1.0, sampled_reads / max(1, hits + misses))
         hits, misses = round(hits * scale), round(misses * scale)
-    return ServedReads(hits, misses)
+    evicted = reading.evicted_keys - previous.evicted_keys
+    # Below zero: its counters began anew, or keys were deleted.
+    return ServedReads(hits, misses, max(0, evicted + reading.keys - previous.keys))
 
 
 def read_rate(

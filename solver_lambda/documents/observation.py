@@ -46,6 +46,8 @@ class ServerObservation:
         fill_ratio: share of the misses that were filled, ``None`` if unknown: far below 1, the
             measured latency says little of the others.
         miss_ratio: that the server itself reported for the window, ``None`` if it had no reads.
+        inserted_per_read: objects that came in and were not deleted, for each read of the window,
+            by the server's own count of keys and evictions; ``None`` if not known.
         curve: miss ratio over ``maxmemory``.
         curve_error_ratio: expected absolute error of the curve's miss ratio.
         sampled_objects: live in the SHARDS stack.
@@ -73,6 +75,7 @@ class ServerObservation:
     measured_backend_latency_seconds: float | None = None
     fill_ratio: float | None = None
     miss_ratio: float | None = None
+    inserted_per_read: float | None = None
     curve_error_ratio: float = 0.0
     sampled_objects: int = 0
     mean_object_bytes: float | None = None
@@ -111,6 +114,7 @@ class ServerObservation:
             ),
             fill_ratio=fields.optional_number("fill_ratio", low=0, high=1),
             miss_ratio=fields.optional_number("miss_ratio", low=0, high=1),
+            inserted_per_read=fields.optional_number("inserted_per_read", low=0),
             curve=MissRatioCurve.from_json(fields.table("curve")),
             curve_error_ratio=fields.number("curve_error_ratio", 0.0, low=0, high=1),
             sampled_objects=fields.integer("sampled_objects", 0, low=0),

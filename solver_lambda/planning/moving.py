@@ -18,11 +18,12 @@ _FLAT = 1e-9
 def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> FloatArray:
     """Extra misses of a move from the size in force to each of ``sizes_bytes``, in any order.
 
-    A grown cache fills slowly: each miss brings in one object of o bytes, so while its contents
-    grow from a to b bytes at the miss ratio r(s), it has r(s) misses for each r(s)·o bytes, of
-    which r(b) would be misses at the final size too. The extra ones are
+    A grown cache fills slowly: each miss brings in one object of o bytes, and so do w writes for
+    each read. While its contents grow from a to b bytes at the miss ratio r(s), it has r(s) misses
+    for each (r(s) + w)·o bytes, of which r(b) would be misses at the final size too. The extra ones
+    are
 
-        1/o · ∫ from a to b of (1 − r(b) / r(s)) ds,
+        1/o · ∫ from a to b of (r(s) − r(b)) / (r(s) + w) ds,
 
     at most one for each object of the growth, and none where the curve is flat. A shrunk cache
     loses contents: by the inclusion property of LRU it misses no more than its new size does, but
@@ -43,21 +44,31 @@ def _misses(server: ServerObservation, sizes: FloatArray, ratios: FloatArray) ->
     now = float(server.maxmemory_bytes)
     if server.mean_object_bytes is None or not now or not sizes.size:
         return np.zeros(sizes.shape)
-    extra = _integral_of_inverse(server.curve, now, sizes, ratios)
+    written = written_per_read(server)
+    extra = _integral_of_inverse(server.curve, now, sizes, ratios, written)
     np.abs(extra, out=extra)
     # At the larger of the two sizes, which is where the miss ratio is the lower.
     final = np.minimum(ratios, server.curve.miss_ratio(now))
-    extra *= np.maximum(final, _LEAST_MISS_RATIO)
+    extra *= np.maximum(final + written, _LEAST_MISS_RATIO)
     np.subtract(np.abs(sizes - now), extra, out=extra)
     extra /= server.mean_object_bytes
     return np.maximum(extra, 0.0, out=extra)
 
 
+def written_per_read(server: ServerObservation) -> float:
+    """w: objects that come in for each read, and fill no miss."""
+    if server.inserted_per_read is None or server.miss_ratio is None:
+        return 0.0
+    return max(0.0, server.inserted_per_read - server.miss_ratio)
+
+
 def _integral_of_inverse(
-    curve: MissRatioCurve, start: float, sizes: FloatArray, ratios: FloatArray
+    curve: MissRatioCurve, start: float, sizes: FloatArray, ratios: FloatArray, more: float
 ) -> FloatArray:
-    """∫ of 1/r(s) ds from a size to each of ``sizes``, at which the curve has ``ratios``."""
+    """∫ of 1/(r(s) + ``more``) ds from a size to each of ``sizes``, where the curve has
+    ``ratios``."""
     points, levels = curve.from_zero()
+    levels = levels + more
     first, last = min(start, sizes.min()), max(start, sizes.max())
     # Only the points on the way, and the one before.
     on_the_way = slice(*np.searchsorted(points, (first, last), "right") - (1, 0))
@@ -68,7 +79,7 @@ def _integral_of_inverse(
 
     def up_to(sizes: FloatArray, ratios: FloatArray) -> FloatArray:
         place = np.interp(sizes, points, places).astype(np.intp)
-        rest = _mean_inverse(levels[place], np.maximum(ratios, _LEAST_MISS_RATIO))
+        rest = _mean_inverse(levels[place], np.maximum(ratios + more, _LEAST_MISS_RATIO))
         rest *= sizes - points[place]
         rest += until[place]
         return rest

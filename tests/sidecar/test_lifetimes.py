@@ -454,6 +454,22 @@ def test_little_since_a_reset_tells_nothing_of_all_that_was_sampled() -> None:
     assert served_between(counted(60_000, 5_000), counted(0, 0, 3600.0), 40_000.0).reads == 0
 
 
+@pytest.mark.parametrize(
+    ("evicted", "keys", "inserted", "per_read"),
+    [(400, 100, 500, 0.5), (400, -350, 50, 0.05), (0, -70, 0, 0.0), (-4_000, 10, 0, 0.0)],
+)
+def test_what_came_in_is_what_was_evicted_and_what_there_is_more(
+    evicted: int, keys: int, inserted: int, per_read: float
+) -> None:
+    """Less than nothing came in where keys were deleted, or the counters began anew."""
+    previous = replace(counted(0, 0), keys=10_000, evicted_keys=5_000)
+    reading = replace(counted(700, 300, 60.0), keys=10_000 + keys, evicted_keys=5_000 + evicted)
+    served = served_between(previous, reading, 1000.0)
+    assert served == ServedReads(700, 300, inserted)
+    assert served.inserted_per_read == per_read
+    assert served_between(previous, previous, 0.0).inserted_per_read is None
+
+
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0, 2))
 def test_without_a_reset_it_is_what_was_counted(
     hits: int, misses: int, more_hits: int, more_misses: int, ratio: float

@@ -11,7 +11,7 @@ from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning import problem_grid
 from solver_lambda.planning.explanation import what_if
-from solver_lambda.planning.moving import moving_misses, moving_seconds
+from solver_lambda.planning.moving import moving_misses, moving_seconds, written_per_read
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers import pareto
@@ -25,10 +25,11 @@ NEVER = float("inf")
 
 
 def misses_one_by_one(server: ServerObservation, sizes: FloatArray) -> FloatArray:
-    """1/o · ∫ of 1 − r(b)/r(s), between neighbours of all sizes and all points of the curve."""
-    now = float(server.maxmemory_bytes)
+    """1/o · ∫ of 1 − r(b)/r(s), between neighbours of all sizes and all points of the curve, each
+    r with what is written without a miss."""
+    now, written = float(server.maxmemory_bytes), written_per_read(server)
     points = np.unique(np.concatenate((sizes, [now], server.curve.sizes_bytes)))
-    ratios = np.maximum(server.curve.miss_ratio(points), LEAST)
+    ratios = np.maximum(server.curve.miss_ratio(points) + written, LEAST)
     until = {points[0]: 0.0}
     for left, right, first, last in zip(
         points[:-1], points[1:], ratios[:-1], ratios[1:], strict=True
@@ -38,15 +39,18 @@ def misses_one_by_one(server: ServerObservation, sizes: FloatArray) -> FloatArra
         until[right] = until[left] + (right - left) * mean
     extra = []
     for size in sizes.tolist():
-        final = max(float(server.curve.miss_ratio(max(size, now))), LEAST)
+        final = max(float(server.curve.miss_ratio(max(size, now))) + written, LEAST)
         filled = abs(until[size] - until[now])
         extra.append(max(0.0, abs(size - now) - final * filled) / server.mean_object_bytes)
     return np.array(extra)
 
 
+@pytest.mark.parametrize("inserted", [None, 0.2, 3.0])
 @pytest.mark.parametrize("kind", [*RANDOM_CURVES, "cliffs"])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_misses_of_moves_are_sums_over_all_pieces_of_the_curve(make_observation, seed, kind):
+def test_the_misses_of_moves_are_sums_over_all_pieces_of_the_curve(
+    make_observation, seed, kind, inserted
+):
     generator = np.random.default_rng(seed)
     units = int(generator.integers(8, 60))
     if kind == "cliffs":
@@ -58,6 +62,8 @@ def test_the_misses_of_moves_are_sums_over_all_pieces_of_the_curve(make_observat
         curve=curve,
         maxmemory_bytes=int(generator.integers(1, (units + 9) << 20)),
         mean_object_bytes=800.0,
+        miss_ratio=0.3,
+        inserted_per_read=inserted,
     )
     sizes = np.append(curve.sizes_bytes, generator.uniform(0, (units + 9) << 20, 20))
     slow = misses_one_by_one(server, sizes)

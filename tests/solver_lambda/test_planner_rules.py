@@ -256,15 +256,22 @@ def test_an_observation_from_before_the_measured_latency_is_read(make_observatio
     assert [server.fill_ratio for server in read.servers] == [None, None]
 
 
-def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation):
+@pytest.mark.parametrize(("inserted", "written"), [(None, 0), (0.3, 0), (0.5, 0), (4.5, 4)])
+def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation, inserted, written):
     curve = MissRatioCurve(np.array([0.0, 1000.0]), np.array([0.9, 0.1]))
     server = dataclasses.replace(
-        make_observation(1).servers[0], curve=curve, maxmemory_bytes=200, mean_object_bytes=0.01
+        make_observation(1).servers[0],
+        curve=curve,
+        maxmemory_bytes=200,
+        mean_object_bytes=0.01,
+        miss_ratio=0.5,
+        inserted_per_read=inserted,
     )
     size, extra = 200.0, 0.0
     final = float(curve.miss_ratio(800))
-    while size < 800:  # one miss after the other
-        extra += 1 - final / float(curve.miss_ratio(size))
-        size += 0.01
+    while size < 800:  # one read after the other, each with what is written beside it
+        misses = float(curve.miss_ratio(size))
+        extra += misses - final
+        size += 0.01 * (misses + written)
     assert float(moving_misses(server, 800)) == pytest.approx(extra, rel=0.05)
     assert float(moving_misses(server, 200)) == 0.0
