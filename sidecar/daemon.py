@@ -65,8 +65,10 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
+        self._learnt = LearntCurves(config.state_file, self._monitors, self._sampler_keys)
         self._samples = SampleIntake(
-            self._monitors, self._actuator.run_ids, self._sampler_keys, self.metrics
+            *(config.sampling, self._monitors, self._sampler_keys),
+            *(self._actuator.run_ids, self.metrics),
         )
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
         store = make_settings_store(config.controller, stays=True)
@@ -76,7 +78,6 @@ class Sidecar:
         self._planning_basis = PlanningBasis(
             config, self._monitors, time.monotonic(), self._store.now.first_bytes
         )
-        self._learnt = LearntCurves(config.state_file, self._monitors)
         self._planning_basis.on_step = self._learnt.after(self._control.note_step)
         self._cycle = ObservationCycle(
             config,

@@ -15,8 +15,9 @@ import numpy as np
 
 from sidecar.base.regular_file import open_regular
 from sidecar.curves.guarded_monitor import GuardedMonitor
-from sidecar.curves.learnt import Array, learnt_of
+from sidecar.curves.learnt import Array, learnt_of, learnt_threshold
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.samples.sampler_key import SamplerKey
 from sidecar.storage.store import write_whole
 
 log = logging.getLogger(__name__)
@@ -28,19 +29,26 @@ _VERSION = "1"
 
 
 class LearntCurves:
-    """Of one node, in a file beside its state (``None``: it has none).
+    """Of one node, in a file beside its state (``None``: it has none). A server is sampled from the
+    start at the rate that is known of it.
 
     What cannot be read is logged, and forgotten: curves are learnt anew then. What cannot be
     written is tried again.
     """
 
-    def __init__(self, state_file: Path | None, monitors: Mapping[str, GuardedMonitor]) -> None:
+    def __init__(
+        self,
+        state_file: Path | None,
+        monitors: Mapping[str, GuardedMonitor],
+        keys: Mapping[str, SamplerKey],
+    ) -> None:
         self._path = state_file.with_name(f"{state_file.name}.curves") if state_file else None
         self._monitors = monitors
         self._saved_at = time.monotonic()
         for name, learnt in self._load().items():
             if name in monitors:
                 monitors[name].learnt = learnt
+                keys[name].threshold = learnt_threshold(learnt)
 
     def after(
         self, note: Callable[[Mapping[str, ReadCounts], float], None]

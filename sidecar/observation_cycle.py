@@ -12,6 +12,7 @@ from dataclasses import replace
 from sidecar.base.log_setup import ROUTINE
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.config.sampling import DEFAULT_RATE
 from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import STEPS_A_CYCLE
@@ -99,10 +100,16 @@ class ObservationCycle:
     @property
     def samples(self) -> int:
         """Of all servers, since the last observation. Each counts with an equal share of those that
-        are wanted at most: none alone makes the cycles of all shorter."""
+        are wanted at most: none alone makes the cycles of all shorter. At a rate that found itself
+        they count as they would at the default rate: curves want more, and plans do not."""
         share = math.ceil(self.config.cycle.samples / len(self._monitors))
-        counts = (monitor.samples_since_observation for monitor in self._monitors.values())
-        return sum(min(count, share) for count in counts)
+        return sum(min(self._counted(one), share) for one in self._monitors.values())
+
+    def _counted(self, monitor: ServerMonitor) -> int:
+        count, last = monitor.samples_since_observation, monitor.last_batch
+        if last is None or not self.config.sampling.is_automatic:
+            return count
+        return round(count * min(1.0, DEFAULT_RATE * last.modulus / last.threshold))
 
     @property
     def latest_at_seconds(self) -> float:

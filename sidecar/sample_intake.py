@@ -10,7 +10,9 @@ from itertools import chain
 from threading import Event
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.sampling_rate import SamplingRate
 from sidecar.samples.batch import Batch, FormerSecretError
 from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
@@ -37,16 +39,18 @@ class SampleIntake:
 
     def __init__(
         self,
+        sampling: SamplingConfig,
         monitors: Mapping[str, ServerMonitor],
-        run_ids: Callable[[], Mapping[str, str]],
         keys: Mapping[str, SamplerKey],
+        run_ids: Callable[[], Mapping[str, str]],
         metrics: Metrics,
     ) -> None:
         self._joiners = {
             name: BatchJoiner(partial(self._give, monitor)) for name, monitor in monitors.items()
         }
         self._run_ids = run_ids
-        self._keys = keys
+        self._monitors, self._keys = monitors, keys
+        self._rates = {name: SamplingRate(sampling, key) for name, key in keys.items()}
         self._may_learn = True
         self._told: set[str] = set()
         self._told_of_rate: set[str] = set()
@@ -60,6 +64,8 @@ class SampleIntake:
         """Wait for samples, and take what is there, for one slice of processor time at most; more
         stays in the receiver's bounded queue, and when that is full, the servers drop. Without a
         receiver there is nothing but to wait."""
+        for name, rate in self._rates.items():
+            rate.look(self._monitors[name], time.monotonic())
         if receiver is None:
             stop.wait(WAIT_SECONDS)
             return

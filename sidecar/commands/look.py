@@ -245,9 +245,8 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
         endpoint = Path("/run/spreds/samples")
     budget_bytes = answer.found.observation.budget_bytes
     latencies = dict(options.backend_latency)
-    fewest = min((one.reading.keys for one in answer.seen if one.reading.keys), default=None)
     place = f"ipc://{endpoint}"
-    text = node_text(servers, budget_bytes, latencies, access, place, left_out, fewest)
+    text = node_text(servers, budget_bytes, latencies, access, place, left_out)
     write_new(options.init, text)
 
 

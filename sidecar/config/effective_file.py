@@ -13,7 +13,7 @@ from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.memory import Amount, MemoryConfig
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.config.operators import OperatorsConfig
-from sidecar.config.sampling import SamplingConfig
+from sidecar.config.sampling import AUTO, SamplingConfig
 from sidecar.config.settings_limits import SettingsLimits
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
@@ -146,7 +146,9 @@ def _amount(amount: Amount | None) -> str | None:
 
 def _sampling(sampling: SamplingConfig) -> Options:
     how_many: Options = {"threshold": sampling.threshold, "modulus": sampling.modulus}
-    if sampling.modulus == DEFAULT_MODULUS:
+    if sampling.is_automatic:
+        how_many = {"rate": AUTO}
+    elif sampling.modulus == DEFAULT_MODULUS:
         how_many = {"rate": _rate(sampling.threshold)}
     is_open = not sampling.endpoint.startswith("ipc:///")
     return {

@@ -13,6 +13,7 @@ from solver_lambda.documents.reader import Fields
 
 log = logging.getLogger(__name__)
 
+AUTO = "auto"
 DEFAULT_RATE = 0.01
 LIVE_OBJECTS = 32_768
 """How many are kept of a server. What sampling alone makes of the mean error is then 0.0014 at most
@@ -24,12 +25,14 @@ class SamplingConfig:
     """Where samples go, how many, and how they are kept.
 
     Attributes:
+        is_automatic: the threshold is only the first one; see ``SamplingRate``.
         threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
         live_objects: of each server's SHARDS stack.
         group: whose members may connect to the socket, as a number; ``None``: nobody's.
     """
 
     endpoint: str
+    is_automatic: bool = True
     threshold: int = round(DEFAULT_RATE * DEFAULT_MODULUS)
     modulus: int = DEFAULT_MODULUS
     live_objects: int = LIVE_OBJECTS
@@ -43,9 +46,11 @@ def read_sampling(fields: Fields) -> SamplingConfig:
         raise fields.refuse("modulus", f"must be a power of two, not {modulus}")
     if fields.has("rate") and fields.has("threshold"):
         raise fields.refuse("rate", "and threshold say the same thing: give one of them")
-    rate = fields.number("rate", DEFAULT_RATE, above=0, high=1)
+    is_automatic = fields.value("rate", AUTO) == AUTO and not fields.has("threshold")
+    rate = DEFAULT_RATE if is_automatic else fields.number("rate", DEFAULT_RATE, above=0, high=1)
     sampling = SamplingConfig(
         endpoint=read_endpoint(fields, "endpoint", "open_endpoint"),
+        is_automatic=is_automatic,
         threshold=fields.integer("threshold", max(1, round(rate * modulus)), low=1, high=modulus),
         modulus=modulus,
         group=_read_group(fields),

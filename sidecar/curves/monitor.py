@@ -94,7 +94,7 @@ class ServerMonitor:
             last = last if last.instance == batch.instance else None
         parts, numbered = self._parts(), self._databases.numbered(batch)
         taken = self._take(numbered, parts)
-        self._rate_increase.take(numbered, parts)
+        self.shards = self._rate_increase.take(numbered, parts)
         self.samples_taken += taken.reads
         self._window_misses += taken.missed
         reads = batch_reads(last, batch, taken.reads, taken.rate)
@@ -257,7 +257,6 @@ class ServerMonitor:
         self._follow_policy(reading, budget_bytes)
         self._most_depth_bytes = _DEPTH_MARGIN * budget_bytes
         self.shards.forget_below(self._most_depth_bytes)
-        self.shards = self._rate_increase.step(self.shards, self.last_batch)
         self.shards.is_libc = reading.allocator == "libc"
         self._beside.prune(self.shards, self.lifetimes)
         self.lifetimes.refresh(reading.average_ttl_seconds)

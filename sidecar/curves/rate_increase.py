@@ -27,24 +27,22 @@ class RateIncrease:
         """The server is empty, and the present stack as well."""
         self.successor = None
 
-    def take(self, batch: Batch, parts: Parts) -> None:
-        """The successor, if there is one, takes what the present stack has taken."""
-        if self.successor is not None:
-            references_of(self.successor, batch, parts)
-
-    def step(self, shards: Shards, last: Batch | None) -> Shards:
-        """The stack to go on with, after the batch ``last``."""
-        if last is None or shards.threshold is None or shards.threshold >= last.threshold:
+    def take(self, batch: Batch, parts: Parts) -> Shards:
+        """The stack to go on with. The successor, if there is one, takes what the present one has
+        taken."""
+        shards = parts.shards
+        if shards.threshold is None or shards.threshold >= batch.threshold:
             self.successor = None
             return shards
         if self.successor is None:
             if shards.live_objects is None or len(shards) < shards.live_objects // 4:
                 self.successor = Shards(shards.live_objects)
-                self._since_us = last.last_time_us
+                self._since_us = batch.last_time_us
             return shards
         successor = self.successor
+        references_of(successor, batch, parts)
         successor.volatile = shards.volatile
-        age_seconds = (last.last_time_us - self._since_us) / 1e6
+        age_seconds = (batch.last_time_us - self._since_us) / 1e6
         if not self._has_seen_as_much(shards) and age_seconds <= self._half_life_seconds:
             return shards
         successor.simulation, self.successor = shards.simulation, None

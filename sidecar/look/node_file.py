@@ -3,7 +3,6 @@ writes."""
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -21,7 +20,6 @@ from sidecar.config.node import (
     SidecarConfig,
     read_config,
 )
-from sidecar.config.sampling import DEFAULT_RATE
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.units import format_duration
 
@@ -30,8 +28,6 @@ DEFAULT_LATENCY_SECONDS = 10e-3
 _SOURCE = "spreds look"
 # Half of what they would have if all had the same, at most.
 _LEAST_SHARE = 2
-# Of the smallest server; and more costs its clients throughput.
-_SAMPLED_KEYS, _MOST_RATE = 2000, 0.1
 _LEAST_BUDGET_BYTES = 1 << 16
 
 
@@ -84,10 +80,8 @@ def node_text(
     access: Access = NOBODY,
     endpoint: str = "ipc:///run/spreds/samples",
     left_out: Mapping[str, tuple[str, str]] | None = None,
-    fewest_keys: int | None = None,
 ) -> str:
-    """The file, for servers by name; of ``left_out``, address and why stand there as comments.
-    ``fewest_keys``: of a server that has some."""
+    """The file, for servers by name; of ``left_out``, address and why stand there as comments."""
     budget_bytes = max(_LEAST_BUDGET_BYTES, budget_bytes)
     least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
     tables = []
@@ -115,22 +109,13 @@ def node_text(
         "[memory]\n"
         f"budget = {toml_string(size_text(budget_bytes))}\n\n"
         "[sampling]\n"
-        f"endpoint = {toml_string(endpoint)}\n"
-        f"{_rate_line(fewest_keys)}\n"
+        f"endpoint = {toml_string(endpoint)}\n\n"
         "[controller]\n"
         'kind = "embedded"\n'
         'folder = "documents"   # observations and plans, and what teams set\n\n'
         "[operators]\n"
         'listen = "127.0.0.1:9736"   # the page\n\n' + "\n".join(tables)
     )
-
-
-def _rate_line(fewest_keys: int | None) -> str:
-    """So that of the smallest server enough keys are sampled; empty where the default does."""
-    rate = min(_MOST_RATE, _SAMPLED_KEYS / max(1, fewest_keys or math.inf))
-    if rate <= DEFAULT_RATE:
-        return ""
-    return f"rate = {rate:.2g}   # of the keys: the fewest that a server has are {fewest_keys:,}\n"
 
 
 def _node_name() -> str:

@@ -19,11 +19,13 @@ class SamplerKey:
 
     Attributes:
         secret: for the server alone, which gets it by CONFIG SET.
+        threshold: T that its sampler is to have; 0: as the configuration says.
         is_awaited: whether it is ours who listen where it will be shown.
     """
 
     def __init__(self) -> None:
         self.is_awaited = True
+        self.threshold = 0
         self.secret = secrets.token_bytes(SECRET_BYTES)
         # T and P: with others, a few samples would stand for very many reads.
         self._given: tuple[int, int] | None = None

@@ -213,14 +213,15 @@ class RedisServer:
         prefix = reading.sampler_prefix
         if prefix is None:
             return False
+        threshold = self.sampler_key.threshold or sampling.threshold
         wanted = {
             f"{prefix}modulus": str(sampling.modulus),
-            f"{prefix}threshold": str(sampling.threshold),
+            f"{prefix}threshold": str(threshold),
             f"{prefix}endpoint": sampling.endpoint,
         }
         if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
             return False
-        self.sampler_key.give(sampling.threshold, sampling.modulus)
+        self.sampler_key.give(threshold, sampling.modulus)
         self.stop_sampling(prefix, {})
         self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
         return True

@@ -29,7 +29,7 @@ class ServerSampler:
         self._refused = BackOff()
         self._silence = BackOff()
         self._has_secret = False
-        self._given_at_seconds = 0.0
+        self._given_at_seconds, self._given_threshold = 0.0, 0
         self._prefix: str | None = None
         # Its knobs from before us, but for the endpoint.
         self._found: dict[str, str] = {}
@@ -73,12 +73,16 @@ class ServerSampler:
         anew = is_silent or not self._has_secret
         if not self._server.start_sampling(reading, self._sampling, anew=anew):
             return
+        threshold = self._server.sampler_key.threshold or self._sampling.threshold
         again = " again: somebody had changed its sampler's settings"
         if is_silent:
             again = " again: nothing has come from it"
         elif not self._has_secret:
             again = ""
+        elif threshold != self._given_threshold:
+            again = f", {threshold / self._sampling.modulus:.3g} of its keys from now on"
         log.info("server %s samples to %s%s", self._server.name, self._sampling.endpoint, again)
+        self._given_threshold = threshold
         self._refused.reset()
         self._has_secret = True
         self._given_at_seconds = time.monotonic()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.batch_by_parts import take_by_parts
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.sampled_eviction import GRID_BYTES, SampledEviction
@@ -27,6 +28,8 @@ from tests.sidecar.naive_shards import weights_of
 from workloads.sample_batches import SampledServer, number_hashes
 
 OPERATIONS = [int(operation) for operation in Operation if operation < Operation.SWAP]
+
+SAMPLING = SamplingConfig("", is_automatic=False)
 
 
 def plausible(operations: list[int], keys: list[int]) -> list[int]:
@@ -153,7 +156,7 @@ def test_where_objects_live_for_seconds_each_is_taken_by_itself(
     for _ in range(20):
         monitor.lifetimes.distribution.add(lifetime_seconds, expired=True)
     monitor.lifetimes.refresh(0)
-    intake = SampleIntake({"a": monitor}, dict, {}, Metrics())
+    intake = SampleIntake(SAMPLING, {"a": monitor}, {}, dict, Metrics())
     batches = batches_of([1] * 7, list(range(7)), [False] * 7, 3)
     for batch in batches:
         intake._joiners["a"].add(batch)
@@ -175,7 +178,7 @@ def test_who_never_tells_is_silent_from_the_beginning() -> None:
 
 
 def test_another_salt_of_one_process_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    intake = SampleIntake({"a": ServerMonitor("a")}, dict, {}, Metrics())
+    intake = SampleIntake(SAMPLING, {"a": ServerMonitor("a")}, {}, dict, Metrics())
 
     def told(instance: int, salt: int) -> int:
         caplog.clear()

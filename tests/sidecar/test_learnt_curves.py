@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sidecar.curves.remembered import MEMORIES
 from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.learnt_curves import LearntCurves
 from sidecar.samples.batch import Batch
+from sidecar.samples.sampler_key import SamplerKey
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
 from tests.sidecar.monitored_load import BUDGET, STATS, batches, later, monitor_of, take, zipf
@@ -179,7 +181,7 @@ def test_it_is_on_file(
 
     monitor = guarded()
     monitor.observe(STATS, BUDGET)
-    curves = LearntCurves(state, {"s.0": monitor})
+    curves = LearntCurves(state, {"s.0": monitor}, defaultdict(SamplerKey))
     take(monitor, first)
     monitor.step(60.0)
     (folder / ".state.json.curves.a1b2c3d4").write_bytes(b"half of it")  # by one that was killed
@@ -189,12 +191,14 @@ def test_it_is_on_file(
     assert not list(folder.glob(".*.curves*"))
     assert (path.name, path.stat().st_mode & 0o777) == ("state.json.curves", 0o600)
     anew = guarded()
-    again = LearntCurves(state, {"s.0": anew, "other": guarded()})
+    key = SamplerKey()
+    again = LearntCurves(state, {"s.0": anew, "other": guarded()}, {"s.0": key})
     assert anew.learnt is not None
+    assert key.threshold == monitor.shards.threshold  # at which its keys are known
     again.save()  # of who has taken nothing yet nothing is lost
     third = guarded()
     third.observe(STATS, BUDGET)
-    LearntCurves(state, {"s.0": third})
+    LearntCurves(state, {"s.0": third}, defaultdict(SamplerKey))
     take(third, second[:1])
     assert len(third.shards) >= len(monitor.shards)
     assert third.learnt is None
@@ -202,14 +206,14 @@ def test_it_is_on_file(
     for place in range(0, len(whole), len(whole) // 40):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         damaged = guarded()
-        LearntCurves(state, {"s.0": damaged})
+        LearntCurves(state, {"s.0": damaged}, defaultdict(SamplerKey))
         assert damaged.learnt is None
     for text in (b"", whole[:-5000], whole[32:], bytes(len(whole))):
         path.write_bytes(text)
-        LearntCurves(state, {"s.0": damaged})
+        LearntCurves(state, {"s.0": damaged}, defaultdict(SamplerKey))
         assert damaged.learnt is None
     assert f"curves are learnt anew: {path} cannot be read" in caplog.text
-    LearntCurves(None, {"s.0": damaged}).save()
+    LearntCurves(None, {"s.0": damaged}, defaultdict(SamplerKey)).save()
 
 
 def read_all(server: LocalServer, keys: int) -> None:

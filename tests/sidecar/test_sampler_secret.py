@@ -41,6 +41,8 @@ from workloads.sample_batches import SampledServer, number_hashes
 WAYS = ["patch", "module"]
 PULL = b"\x05READY\x0bSocket-Type\0\0\0\x04PULL"
 
+SAMPLING = SamplingConfig("", is_automatic=False)
+
 
 def started(way: str, start_server: StartServer) -> tuple[LocalServer, str]:
     """A server, and what its knobs begin with."""
@@ -84,7 +86,7 @@ def test_the_secret_of_before_is_no_forgery_until_the_new_one_was_shown(
     """As of a server that is busy when the sidecar comes back. Later somebody is named."""
     key, metrics, sampler = SamplerKey(), Metrics(), ServerMonitor("a")
     run_ids: dict[str, str] = {}  # it has not answered yet
-    intake = SampleIntake({"a": sampler}, lambda: run_ids, {"a": key}, metrics)
+    intake = SampleIntake(SAMPLING, {"a": sampler}, {"a": key}, lambda: run_ids, metrics)
     endpoint = f"ipc://{tmp_path}/samples"
 
     def send(secret: bytes, counted: Callable[[], int]) -> None:
@@ -224,7 +226,7 @@ def test_a_server_that_says_it_is_anothers_process_takes_no_samples_from_it(
     keys = {name: SamplerKey() for name in ("before", "honest", "after")}
     run_ids = {name: "0" * 15 + "7" + f"{place:024x}" for place, name in enumerate(keys)}
     monitors = {name: ServerMonitor(name) for name in keys}
-    intake = SampleIntake(monitors, lambda: run_ids, keys, Metrics())
+    intake = SampleIntake(SAMPLING, monitors, keys, lambda: run_ids, Metrics())
     endpoint, stop = f"ipc://{tmp_path}/samples", Event()
     with ExitStack() as held:
         receiver = held.enter_context(bind_endpoint(endpoint, Metrics()))
@@ -253,9 +255,8 @@ def test_samples_at_another_rate_are_dropped_and_counted(
     monkeypatch.setattr(sampler_key, "_ON_THEIR_WAY_SECONDS", 0.0)
     key, metrics, monitor = SamplerKey(), Metrics(), ServerMonitor("a")
     key.give(1 << 24, 1 << 24)
-    intake = SampleIntake(
-        {"a": monitor}, lambda: {"a": "0" * 15 + "7" + "0" * 24}, {"a": key}, metrics
-    )
+    run_ids = {"a": "0" * 15 + "7" + "0" * 24}
+    intake = SampleIntake(SAMPLING, {"a": monitor}, {"a": key}, lambda: run_ids, metrics)
     with ExitStack() as held:
         receiver = held.enter_context(bind_endpoint(f"ipc://{tmp_path}/samples", metrics))
         socket = held.enter_context(zmq.Context()).socket(zmq.PUSH)

@@ -65,10 +65,7 @@ def test_a_mix_of_ones_own_from_the_file_to_figures_and_picture(tiny, tmp_path, 
     assert [one["division"] for one in scores[:7]] == DIVISIONS
     assert all(one["division"] in printed for one in scores)
     mine = scores[7:]
-    rates = sorted({one["rate"] for one in mine})
-    assert rates[0] == 0.01 < rates[1]
-    assert sorted(one["rate"] for one in mine) == [rates[0]] * 2 + [rates[1]] * 2
-    assert len({one["salt"] for one in mine}) == 2
+    assert len(mine) == len({one["salt"] for one in mine}) == 2
     by_name = {one["division"]: one for one in scores}
     series = by_name["equal"]["cycles_seconds"]
     assert len(series) == 3
@@ -76,10 +73,7 @@ def test_a_mix_of_ones_own_from_the_file_to_figures_and_picture(tiny, tmp_path, 
     assert by_name["equal"]["share"] == 0
     assert by_name["static oracle"]["share"] == 1
     assert by_name["static oracle"]["loss_ratio"] < 0
-    assert [one["rate"] for one in result["verdicts"]] == sorted(
-        one["rate"] for one in result["verdicts"]
-    )
-    assert "\ntiny, R = 0.01 " in printed
+    assert "\ntiny  " in printed
     assert picture.read_text().lstrip().startswith("<?xml")
 
 

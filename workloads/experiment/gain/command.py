@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sidecar.config.sampling import DEFAULT_RATE
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import positive, seed
@@ -33,36 +32,27 @@ from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.experiment.harness.command_line import add_figures, write_json
 from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
 
-# At the higher rate so many objects are sampled at least, of the server that has the fewest.
-SAMPLED_OBJECTS = 2000
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
 
 
 class Divided(NamedTuple):
-    """What a division came to; the rest is SPREDS': ``rate`` and ``salt`` (hexadecimal) of its
-    samples, and whether its curves were as right as they claimed."""
+    """What a division came to; the rest is SPREDS': ``salt`` (hexadecimal) of its samples, and
+    whether its curves were as right as they claimed."""
 
     division: str
     outcome: Outcome
-    rate: float | None = None
     salt: str = ""
     errors: StatedErrors | None = None
 
 
-def sampling_rates(mix: Mix, seed: int) -> list[float]:
-    """The default one, and the higher one unless it is the same."""
-    fewest = min(len(np.unique(np.concatenate(one.cycles))) for one in record(mix, seed))
-    return sorted({DEFAULT_RATE, min(1.0, max(DEFAULT_RATE, SAMPLED_OBJECTS / max(1, fewest)))})
-
-
-def divided_by_spreds(mix: Mix, seed: int, rate: float, salt: int) -> list[Divided]:
+def divided_by_spreds(mix: Mix, seed: int, salt: int) -> list[Divided]:
     """By SPREDS, with one sample."""
     requests = record(mix, seed)
-    division = SpredsDivision(rate, salt)
+    division = SpredsDivision(None, salt)
     outcome = simulate(mix, requests, division)
     errors = stated_errors(mix, Oracle(mix, requests), division.observations)
     text = f"{salt:016x}"
-    return [Divided(f"SPREDS, R = {rate:.3g}, salt {text}", outcome, rate, text, errors)]
+    return [Divided(f"SPREDS, salt {text}", outcome, text, errors)]
 
 
 def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:
@@ -151,11 +141,7 @@ def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Re
             tasks: dict[Path, list[Future[list[Divided]]]] = {
                 path: [
                     pool.submit(divided_by_rivals, mix, seed),
-                    *(
-                        pool.submit(divided_by_spreds, mix, seed, rate, salt)
-                        for rate in sampling_rates(mix, seed)
-                        for salt in salts
-                    ),
+                    *(pool.submit(divided_by_spreds, mix, seed, salt) for salt in salts),
                 ]
                 for path, mix in mixes.items()
             }
@@ -173,8 +159,7 @@ def _result(mix: Mix, divided: list[Divided]) -> Result:
         for wanted in ("equal", "static oracle")
     )
     scores = [
-        score(one.division, one.outcome, equal, static, one.rate, one.salt, one.errors)
-        for one in divided
+        score(one.division, one.outcome, equal, static, one.salt, one.errors) for one in divided
     ]
     verdicts = judge(mix.targets, mix.changes, scores)
     return Result(mix.name, mix.description, mix.changes, scores, verdicts)

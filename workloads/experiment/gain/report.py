@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ _NAMES = {
 }
 _MORE_IS_BETTER = ("share", "late_share", "gain_ratio")
 RIVALS = {"static oracle": "k|", "climber": "C1s", "oracle of each window": "C2^"}
-LOWER, HIGHER = "SPREDS, the lower rate", "SPREDS"
-SPREDS = {LOWER: "C3o", HIGHER: "C0o"}
+MARKERS = {**RIVALS, "SPREDS": "C0o"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Result:
 
     @property
     def is_met(self) -> bool:
-        """All targets, at all rates."""
+        """All targets."""
         return not any(one.missed_by for one in self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,7 +51,7 @@ class Result:
 
 
 def told(result: Result) -> str:
-    """A table of the divisions, and a line for each rate."""
+    """A table of the divisions, and a line for the targets."""
     rows = [
         [
             one.division,
@@ -73,9 +71,8 @@ def told(result: Result) -> str:
         "\n" + ": ".join(filter(None, (result.mix, result.description))),
         text_table(header, rows),
     ]
-    for rate, verdicts in groupby(result.verdicts, key=lambda one: one.rate):
-        missed = [_missed(one) for one in verdicts if one.missed_by]
-        lines.append(f"R = {rate:.3g}: {'; '.join(missed) or 'all targets are met'}")
+    missed = [_missed(one) for one in result.verdicts if one.missed_by]
+    lines.append("; ".join(missed) or "all targets are met")
     return "\n".join(lines)
 
 
@@ -92,25 +89,26 @@ def by_cycle(result: Result) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Each mix and rate by its worst salt, with the targets that are missed."""
+    """Each mix by its worst salt, with the targets that are missed."""
     rows = []
     for result in results:
-        for rate, group in groupby(result.verdicts, key=lambda one: one.rate):
-            mine = [one for one in result.scores if one.rate == rate]
-            missed = [f"{_NAMES[one.target]} by {_amount(one)}" for one in group if one.missed_by]
-            rows.append(
-                [
-                    f"{result.mix}, R = {rate:.3g}",
-                    _share(min((one.share for one in mine), key=_or_most)),
-                    _share(min((one.late_share for one in mine), key=_or_most)),
-                    _signed(max(one.loss_ratio for one in mine)),
-                    _signed(max(one.worst_cycle_ratio for one in mine)),
-                    str(max(one.moves for one in mine)),
-                    _mean([one.within_ratio for one in mine]),
-                    _mean([one.within_twice_ratio for one in mine]),
-                    "; ".join(missed) or "met",
-                ]
-            )
+        mine = [one for one in result.scores if one.salt]
+        missed = [
+            f"{_NAMES[one.target]} by {_amount(one)}" for one in result.verdicts if one.missed_by
+        ]
+        rows.append(
+            [
+                result.mix,
+                _share(min((one.share for one in mine), key=_or_most)),
+                _share(min((one.late_share for one in mine), key=_or_most)),
+                _signed(max(one.loss_ratio for one in mine)),
+                _signed(max(one.worst_cycle_ratio for one in mine)),
+                str(max(one.moves for one in mine)),
+                _mean([one.within_ratio for one in mine]),
+                _mean([one.within_twice_ratio for one in mine]),
+                "; ".join(missed) or "met",
+            ]
+        )
     header = ["SPREDS, worst salt", "share", "late", "to equal", "worst", "moves"]
     header += ["error", "twice", "missed"]
     met = sum(result.is_met for result in results)
@@ -163,12 +161,12 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
     figure = Figure(figsize=(8, 1.5 + 0.35 * len(results)), layout="constrained")
     panel = figure.subplots()
-    for label, marker in (RIVALS | SPREDS).items():
+    for label, marker in MARKERS.items():
         points = [
             (100 * one.gain_ratio, row)
             for row, result in enumerate(results)
             for one in result.scores
-            if _label(one, result) == label
+            if one.division == label or (one.salt and label == "SPREDS")
         ]
         if points:
             panel.plot(*zip(*points, strict=True), marker, alpha=0.7, label=label)
@@ -179,9 +177,3 @@ def draw(results: Sequence[Result], path: Path) -> None:
     panel.grid(alpha=0.3)
     panel.legend(fontsize="x-small")
     figure.savefig(path, dpi=120)
-
-
-def _label(one: Score, result: Result) -> str:
-    if one.rate is None:
-        return one.division
-    return LOWER if one.rate < max(other.rate or 0.0 for other in result.scores) else HIGHER

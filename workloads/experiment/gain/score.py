@@ -16,8 +16,6 @@ from workloads.experiment.gain.simulation import Outcome
 LATE_CYCLE = 6
 # If the best fixed sizes gain less than this, a share of it says nothing.
 LEAST_GAIN_RATIO = 0.02
-# Of shares, and of what rivals gain, at the lower of two rates.
-EASED = 0.8
 # What is less would be printed as 0.00 %.
 LEAST_MISS = 0.00005
 
@@ -27,7 +25,7 @@ class Score:
     """One division, judged beside equal shares; access times are weighted means.
 
     Attributes:
-        rate, salt: of SPREDS' samples; the salt in hexadecimal.
+        salt: of SPREDS' samples, in hexadecimal; empty for all others.
         share, late_share: of the gain that the best fixed sizes have over equal shares, in the
             whole run and from cycle ``LATE_CYCLE`` on; ``None`` where they gain less than
             ``LEAST_GAIN_RATIO``.
@@ -41,7 +39,6 @@ class Score:
     """
 
     division: str
-    rate: float | None
     salt: str
     access_seconds: float
     share: float | None
@@ -69,7 +66,6 @@ def score(
     outcome: Outcome,
     equal: Outcome,
     static: Outcome,
-    rate: float | None = None,
     salt: str = "",
     errors: StatedErrors | None = None,
 ) -> Score:
@@ -78,7 +74,6 @@ def score(
     ratios = list(map(_ratio, mine[1:], equal.cycles_seconds()[1:]))
     return Score(
         division,
-        rate,
         salt,
         outcome.access_seconds(),
         _share(outcome, equal, static, 0),
@@ -106,7 +101,7 @@ def _share(outcome: Outcome, equal: Outcome, static: Outcome, first: int) -> flo
 
 @dataclass(frozen=True)
 class Verdict:
-    """One target at one rate.
+    """One target.
 
     Attributes:
         target: an attribute of ``Score``.
@@ -116,7 +111,6 @@ class Verdict:
         missed_by: 0 if it is met.
     """
 
-    rate: float
     target: str
     bound: float
     reached: float
@@ -128,35 +122,31 @@ class Verdict:
 
 
 def judge(targets: Targets, changes: bool, scores: Sequence[Score]) -> list[Verdict]:
-    """Of all rates that are among the scores, the lowest first.
+    """Of SPREDS' scores, by the worst salt.
 
     A stationary mix is judged by its shares. One that changes is to gain at least what the climber
     and the best fixed sizes gain, which also holds where these gain next to nothing.
     """
     rivals = [one.gain_ratio for one in scores if one.division in ("climber", "static oracle")]
-    rates = sorted({one.rate for one in scores if one.rate is not None})
+    least: dict[str, float] = (
+        {"gain_ratio": max(rivals)}
+        if changes
+        else {"share": targets.share, "late_share": targets.late_share}
+    )
+    most: dict[str, float] = {
+        "loss_ratio": targets.loss_ratio,
+        "worst_cycle_ratio": targets.worst_cycle_ratio,
+    }
+    if targets.moves is not None:
+        most["moves"] = targets.moves
     verdicts = []
-    for rate in rates:
-        mine = [one for one in scores if one.rate == rate]
-        eased = rate < rates[-1]
-        factor = EASED if eased else 1.0
-        least: dict[str, float] = (
-            {"gain_ratio": factor * max(rivals)}
-            if changes
-            else {"share": factor * targets.share, "late_share": factor * targets.late_share}
-        )
-        most: dict[str, float] = {"loss_ratio": Targets.loss_ratio if eased else targets.loss_ratio}
-        if not eased:
-            most["worst_cycle_ratio"] = targets.worst_cycle_ratio
-            if targets.moves is not None:
-                most["moves"] = targets.moves
-        for bounds, sign in ((least, -1), (most, 1)):
-            for target, bound in bounds.items():
-                reached = [(getattr(one, target), one.salt) for one in mine]
-                if any(value is None for value, _ in reached):
-                    continue  # the best fixed sizes gain next to nothing: there are no shares of it
-                value, salt = max(reached, key=lambda pair: sign * pair[0])
-                over = sign * (value - bound)
-                missed_by = over if over >= LEAST_MISS else 0.0
-                verdicts.append(Verdict(rate, target, bound, value, salt, missed_by))
+    for bounds, sign in ((least, -1), (most, 1)):
+        for target, bound in bounds.items():
+            reached = [(getattr(one, target), one.salt) for one in scores if one.salt]
+            if any(value is None for value, _ in reached):
+                continue  # the best fixed sizes gain next to nothing: there are no shares of it
+            value, salt = max(reached, key=lambda pair: sign * pair[0])
+            over = sign * (value - bound)
+            missed_by = over if over >= LEAST_MISS else 0.0
+            verdicts.append(Verdict(target, bound, value, salt, missed_by))
     return verdicts

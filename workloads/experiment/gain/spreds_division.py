@@ -13,9 +13,11 @@ from sidecar.control.plan_outcome import PlanOutcome
 from sidecar.control.plan_verification import sizes_with_one_back, wait_seconds
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.sampling_rate import SamplingRate
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import observe
 from sidecar.samples.batch import decode_batch
+from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.handover import Holding, handover
@@ -113,13 +115,13 @@ class SpredsDivision(Division):
     """A plan each cycle, or early; memory is handed over as it is filled.
 
     Args:
-        rate: R, of the sampled keys.
+        rate: R, of the sampled keys; ``None``: as it finds itself.
         salt: 64 bits: another one gives another sample.
         steps_a_look: memory is handed over after every so many steps.
     """
 
-    def __init__(self, rate: float, salt: int, steps_a_look: int = 1) -> None:
-        self._threshold = max(1, round(rate * DEFAULT_MODULUS))
+    def __init__(self, rate: float | None, salt: int, steps_a_look: int = 1) -> None:
+        self._threshold = None if rate is None else max(1, round(rate * DEFAULT_MODULUS))
         self._salt = salt
         self._steps_a_look = steps_a_look
         self._steps = 0
@@ -133,7 +135,7 @@ class SpredsDivision(Division):
         self._names = [server.name for server in mix.servers]
         sampling = self._config.sampling
         self._samplers = [
-            SampledServer(server.number, self._threshold, sampling.modulus, self._salt)
+            SampledServer(server.number, sampling.threshold, sampling.modulus, self._salt)
             for server in servers
         ]
         self._monitors = [
@@ -144,6 +146,8 @@ class SpredsDivision(Division):
             )
             for name in self._names
         ]
+        self._keys = [SamplerKey() for _ in servers]
+        self._rates = [SamplingRate(sampling, key) for key in self._keys]
         followed = dict(zip(self._names, self._monitors, strict=True))
         self._planning_basis = PlanningBasis(self._config, followed, 0.0)
         self._verified = VerifiedPlans(mix.cycle_seconds)
@@ -173,6 +177,9 @@ class SpredsDivision(Division):
             self._monitors[place].take(decode_batch(message))
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:
+        for place, rate in enumerate(self._rates):
+            rate.look(self._monitors[place], now_seconds)
+            self._samplers[place].threshold = self._keys[place].threshold
         readings = self._readings(now_seconds)
         self._verified.look(readings)
         self._planning_basis.look(now_seconds, self._targets)
@@ -251,7 +258,7 @@ class SpredsDivision(Division):
         return AdaptationPlan.loads(plan.dumps(), "plan")
 
 
-def _config(mix: Mix, threshold: int) -> SidecarConfig:
+def _config(mix: Mix, threshold: int | None) -> SidecarConfig:
     """As an operator would write it, with the defaults for all else."""
     servers = [
         {
@@ -267,7 +274,10 @@ def _config(mix: Mix, threshold: int) -> SidecarConfig:
         "node": "simulated",
         "memory": {"budget": mix.budget_bytes},
         "cycle": {"maximum_age": f"{mix.cycle_seconds}s"},
-        "sampling": {"endpoint": "ipc:///run/samples", "threshold": threshold},
+        "sampling": {
+            "endpoint": "ipc:///run/samples",
+            **({"rate": "auto"} if threshold is None else {"threshold": threshold}),
+        },
         "server": servers,
     }
     return read_config(Fields(table, mix.name), Path())

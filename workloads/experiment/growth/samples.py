@@ -12,10 +12,12 @@ from pathlib import Path
 from statistics import median
 
 from sidecar.base.metrics import Metrics
+from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.harness.spread import spread
 from workloads.experiment.harness.study import (
@@ -65,7 +67,8 @@ def _take(rate: int, seconds: float, seed: int) -> dict[str, float]:
     metrics = Metrics()
     key = SamplerKey()
     monitors = {"one": ServerMonitor("one")}
-    intake = SampleIntake(monitors, lambda: {"one": RUN_ID}, {"one": key}, metrics)
+    sampling = SamplingConfig("", is_automatic=False, threshold=DEFAULT_MODULUS)
+    intake = SampleIntake(sampling, monitors, {"one": key}, lambda: {"one": RUN_ID}, metrics)
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="spreds-samples-") as folder:
         endpoint = f"ipc://{Path(folder) / 'samples'}"
