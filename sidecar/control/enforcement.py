@@ -15,7 +15,6 @@ from sidecar.servers.budget_fit import (
     fitted_sizes,
     too_large,
     unmovable_bytes,
-    with_minima_that_fit,
 )
 from sidecar.servers.first_cut import check_first_cut, unread_sizes
 from sidecar.servers.initial_sizes import sizes_to_begin_with
@@ -27,7 +26,7 @@ from sidecar.servers.shrink_guard import Asked
 from sidecar.servers.sizes_in_words import beside_words, found_in_words, found_size
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.state.state_store import StateStore
+from sidecar.state.state_store import Note, StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
 
@@ -115,10 +114,9 @@ class Enforcement:
         at_once = sizes
         if at_once_bytes:
             at_once = fitted_sizes(servers, {**sizes, **at_once_bytes}, fixed, budget, least)
-        self._actuator.engage(at_once, sizes, purpose)
+        note: Note = lambda state: state.make_room(room or state.room)  # noqa: E731
+        self._actuator.engage(at_once, sizes, purpose, note=note)
         self._actuator.fallen.depart(sizes, whole)
-        with self._store.update() as state:
-            state.make_room(room or state.room)
         self._tell_changes(before, sizes, purpose)
         return sizes
 
@@ -213,10 +211,11 @@ class Enforcement:
             if not can_shrink(reading, name, state.own_bytes, max(goals.get(name, 0), found[name]))
             or state.control.holds(name, reading.maxmemory_bytes)
         }
-        servers = with_minima_that_fit(self.config.servers, budget_bytes := self.budget_bytes)
-        # One that does not evict and has no limit counts with a share, or more, and gets none.
-        share = budget_bytes // len(servers)
+        fallen, budget = self._actuator.fallen, self._actuator.budget
+        servers = fallen.begin(self.config.servers, goals if was_engaged else {}, budget)
+        share = (budget_bytes := budget.bytes) // len(servers)
         planned = state.targets_bytes if was_engaged else unread_sizes(servers, found, budget_bytes)
+        # One that does not evict and has no limit counts with a share, or more, and gets none.
         limits = {one: found[one] or max(share, goals.get(one, 0)) for one in fixed}
         counted = found | bounded_claims(servers, limits, budget_bytes)
         slips = too_large(found, planned, fixed, budget_bytes)
@@ -236,18 +235,18 @@ class Enforcement:
         again = state.room and state.room.begun_again(state.targets_bytes, targets)
         room = again or RoomMade.for_needs(begun(held_by_replicas(readings))[1], targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
-        self._actuator.engage(sizes, targets := targets | dict(targets_bytes or {}), purpose, asked)
+        room = room.returned(before_room) if room and before_room else room
+        targets |= dict(targets_bytes or {})
+        self._actuator.engage(sizes, targets, purpose, asked, lambda now: now.engage(room))
         if not was_engaged:
-            self._actuator.fallen.depart(targets, targets | {n: s for n, s in found.items() if s})
-        with self._store.update() as state:
-            state.control = replace(state.control, engaged=True, restoring_bytes={})
-            state.make_room(room.returned(before_room) if room and before_room else room)
+            fallen.depart(targets, targets | {n: s for n, s in found.items() if s})
         beside = beside_words(found, planned, fixed)
         self._tell_changes({**sizes, **counted}, sizes, f"{_WHY[was_engaged]}{beside}")
         return sizes
 
     def _seen(self) -> tuple[Mapping[str, ServerReading], SidecarState]:
-        """What servers say, and what is known, also of their roles."""
+        """What servers say, and what is known, also of their roles and of the budget."""
+        self._actuator.look_at_budget()
         follow_roles(self._store, self._actuator.readings)
         return self._actuator.readings, self._store.now
 

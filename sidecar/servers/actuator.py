@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -23,10 +22,8 @@ from sidecar.servers.manual_resizes import ManualResizes, note_manual_resizes
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.observe_only import want_what_is_found
 from sidecar.servers.orderly_stop import leave_in_order
-from sidecar.servers.ownership import claim_ownership
 from sidecar.servers.pace import PORTION_SECONDS, Pace
 from sidecar.servers.primaries import tell_primaries
-from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.reserved_memory import with_counted
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
@@ -37,7 +34,8 @@ from sidecar.servers.side_by_side import answers, ask_all, one_comes_back
 from sidecar.servers.sizes_in_words import sizes_in_words
 from sidecar.servers.stepping_thread import SteppingThread
 from sidecar.servers.transitions import ServerState
-from sidecar.state.state_store import StateStore
+from sidecar.servers.watched_servers import WatchedServers
+from sidecar.state.state_store import Note, StateStore, note_nothing
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
@@ -48,7 +46,7 @@ LOOK_SECONDS = 0.05  # until it is seen, a server that restarts has the maxmemor
 STOP_SECONDS = 2.0  # when the sidecar stops: for the call that is under way
 
 
-class Actuator:
+class Actuator(WatchedServers):
     """Reads the servers again and again, and carries out the transitions that ``resolve`` allows.
 
     ``start`` runs it in a thread of its own; every public method may be called from any thread.
@@ -78,16 +76,16 @@ class Actuator:
         manual_resizes: ManualResizes | None = None,
     ) -> None:
         self.configs: Sequence[ServerConfig] = [server.config for server in servers]
-        least = lambda: sum(one.minimum_bytes for one in self.configs)  # noqa: E731
+        super().__init__(
+            {one.name: ServerWatch(one, memory, sampling, store, metrics) for one in servers}
+        )
+        self.fallen = FallenBudget(store, metrics)
+        least = lambda: self.fallen.least_bytes(self.configs)  # noqa: E731
         fell_from = sum(store.now.before_fall_bytes.values())
         self.budget = MemoryBudget(memory, metrics, len(servers), least, fell_from)
         self._manual_resizes = manual_resizes
         self.intermediate_sizes = IntermediateSizes(self.budget.bytes, gradual=gradual)
-        self._watches = {
-            server.name: ServerWatch(server, memory, sampling, store, metrics) for server in servers
-        }
-        self._store, self._metrics, self._lock = store, metrics, threading.RLock()
-        self.fallen = FallenBudget(store, metrics)
+        self._store, self._metrics = store, metrics
         self._one_comes_back = partial(one_comes_back, self._watches.values(), self._lock)
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
@@ -104,19 +102,20 @@ class Actuator:
         self._thread.start()
 
     def engage(
-        self, sizes_bytes: Sizes, targets_bytes: Sizes, purpose: str, asked: Asked = None
+        self,
+        sizes_bytes: Sizes,
+        targets_bytes: Sizes,
+        purpose: str,
+        asked: Asked = None,
+        note: Note = note_nothing,
     ) -> None:
-        """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
+        """Have these sizes, and go on from there to the targets. As ``set_targets``."""
         with self._lock:
             if not self._store.now.control.engaged:
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
-            self.set_targets(targets_bytes, purpose, asked)
+            self.set_targets(targets_bytes, purpose, asked, note)
             self.intermediate_sizes.begin(sizes_bytes)
             self.looks_on = False
-
-    def contest(self, sizes_bytes: Sizes) -> None:  # what they have is to be put back
-        for name, size_bytes in sizes_bytes.items():
-            self._watches[name].contest(size_bytes)
 
     def watch(self) -> None:
         """From now on set nothing, whatever is planned."""
@@ -142,12 +141,16 @@ class Actuator:
             return
         leave_in_order(self._watches.values())
 
-    def set_targets(self, targets_bytes: Sizes, purpose: str, asked: Asked = None) -> None:
-        """Give servers new sizes; those not named keep their targets. Raises PlanRefusedError, as
-        ``ShrinkGuard.judge``, and ValueError: all targets exceed the budget; nothing changes."""
+    def set_targets(
+        self, targets_bytes: Sizes, purpose: str, asked: Asked = None, note: Note = note_nothing
+    ) -> None:
+        """Give servers new sizes; those not named keep their targets. What has to be on file with
+        them does ``note``, before. Raises PlanRefusedError, as ``ShrinkGuard.judge``, and
+        ValueError, as ``note``, and if all targets exceed the budget; nothing changes."""
         with self._lock:
             self.guard.judge(targets_bytes, asked)
             with self._store.update() as state:
+                note(state)
                 targets = {**state.targets_bytes, **targets_bytes}
                 targets = state.targets_bytes = {name: targets[name] for name in self._watches}
                 state.settled = False
@@ -164,10 +167,6 @@ class Actuator:
     @property
     def settled(self) -> bool:  # nothing more happens by itself until a server fills
         return self.convergence.is_settled
-
-    def claim(self) -> None:  # raises NodeLockedError
-        with self._lock:
-            claim_ownership(self._watches)
 
     def read_all(self) -> dict[str, ServerReading | None]:
         """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
@@ -204,32 +203,11 @@ class Actuator:
             found = {one.name: self._watches[one.name].keep_reason(one) for one in self._steps()}
             return {name: reason for name, reason in found.items() if reason}
 
-    def windows(self) -> dict[str, ReadingWindow]:  # what was read since the last call
-        with self._lock:
-            return {name: watch.take_window() for name, watch in self._watches.items()}
-
     def least_bytes(self) -> dict[str, int]:  # to go on working, as far as it is known and given
         with self._lock:
             known = self._watches.items()
             found = {n: least for n, w in known if (least := w.least_bytes()) is not None}
             return bounded_needs(self.configs, found, self.budget)
-
-    def errors(self) -> dict[str, str]:  # why servers do not answer, as last seen
-        return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
-
-    def unknown(self) -> list[str]:  # who may be there, and was never read
-        return [n for n, w in self._watches.items() if not (w.last or w.contact.is_down)]
-
-    def taken(self) -> dict[str, str]:  # by another sidecar: which one
-        return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
-
-    def refused(self) -> dict[str, str]:  # the last size that was tried: why
-        known = self._watches.items()
-        return {n: w.refusal.reason for n, w in known if w.last and w.refusal.reason}
-
-    def run_ids(self) -> dict[str, str]:  # of the servers' processes, as last seen
-        with self._lock:
-            return {name: watch.run_id for name, watch in self._watches.items() if watch.run_id}
 
     def check(self) -> None:  # raises what ended the actuator's thread, if anything did
         self._thread.check()
@@ -269,17 +247,28 @@ class Actuator:
         """Who set sizes by hand, and the budget: where it fell below what is wanted, all give."""
         counts = not self.looks_on or self._store.now.control.engaged
         note_manual_resizes(self._watches, self._manual_resizes, counts=counts)
-        self.budget.refresh(list(self.readings.values()), acts=not self.looks_on)
+        self._look_at_budget(acts=not self.looks_on)
         self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
-        states, planned = self._steps(), self._store.now.targets_bytes
-        sizes, least = self.intermediate_sizes.sizes_bytes, self.least_bytes()
-        fitted = self.fallen.sizes(self.configs, sizes, states, self.budget, least, self.readings)
-        if fitted is not None:
-            self.set_targets(fitted[0], f"a budget of {format_size(budget_bytes)}")
-            self.intermediate_sizes.begin(fitted[1])
-            self.fitted.append((planned, fitted[0], fitted[2]))
+        planned, sizes = self._store.now.targets_bytes, self.intermediate_sizes.sizes_bytes
+        known = (self._steps(), self.budget, self.least_bytes(), self.readings)
+        found = self.fallen.sizes(self.configs, sizes, *known)
+        if found is not None:
+            purpose = f"a budget of {format_size(budget_bytes)}"
+            self.set_targets(found.targets_bytes, purpose, note=found.note)
+            self.intermediate_sizes.begin(found.at_once_bytes)
+            self.fitted.append((planned, found.targets_bytes, found.why))
+
+    def look_at_budget(self) -> None:
+        """As who sets sizes from now on: what would fit while nobody did is not in force."""
+        with self._lock:
+            self._look_at_budget(acts=True)
+
+    def _look_at_budget(self, *, acts: bool) -> None:
+        planned, read = self._store.now.targets_bytes, self.readings
+        unread_bytes = sum(size for name, size in planned.items() if name not in read)
+        self.budget.refresh(list(read.values()), acts=acts, unread_bytes=unread_bytes)
 
     def _look_on(self) -> None:
         end_shrink_modes(self._watches)

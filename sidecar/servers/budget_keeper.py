@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
@@ -28,9 +27,11 @@ from sidecar.servers.reserved_memory import (
     takers,
 )
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.sizes_in_words import tell_needs
 from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 
@@ -61,18 +62,17 @@ class BudgetKeeper:
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
         self._lasting_keys, self._squeezed = LastingKeys(), Squeezed()
+        self._planned: Mapping[str, int] = {}  # when it began to look
         self._rate, self._is_over = RateLimit(_MOST_AT_ONCE, _ONE_MORE_SECONDS), False
 
     def keep(self, servers: Sequence[ServerConfig]) -> None:
         """Give the actuator targets that fit, where it came as near as it can and is above M."""
-        while self._actuator.fitted:
-            self._tell(*self._actuator.fitted.popleft())
-        self._lasting_keys.look(self._actuator.readings)
-        self._squeezed.look(self._actuator.readings)
+        self._take_note()
         if self._actuator.looks_on or not self._actuator.settled:
             return
         follow_roles(self._store, self._actuator.readings)
         self._plan_what_lasts()
+        self._planned = self._store.now.targets_bytes
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
@@ -80,7 +80,8 @@ class BudgetKeeper:
         beside = counted_bytes(servers, states, budget_bytes, least)
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         self._is_over = over = bool(beside) and sum(shrunk.values()) > budget_bytes
-        targets = {state.name: state.target_bytes for state in states}
+        if (targets := {one.name: one.target_bytes for one in states}) != self._actuator.targets():
+            return  # others are planned since it looked
         wanted = self._wanted_again(servers, targets, beside, least)
         if not over and not too_small and wanted is None:
             self._too_little = None
@@ -100,7 +101,7 @@ class BudgetKeeper:
         needed = made.needed_bytes if made is not None and not made.is_returned else {}
         names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
         if too_small:
-            self._set(targets, sizes, self._tell_needs(too_small), made)
+            self._set(targets, sizes, tell_needs(too_small, self._replicas), made)
         elif wanted is None:
             self._set(targets, sizes, f"room beside {names}", made)
         elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
@@ -112,6 +113,12 @@ class BudgetKeeper:
             purpose = "room that was made is given back" if room else UNUSED
             at_once = bool(room and not room.needed_bytes and not needed)
             self._set(targets, sizes, purpose, left, at_once=at_once)
+
+    def _take_note(self) -> None:
+        while self._actuator.fitted:
+            self._tell(*self._actuator.fitted.popleft())
+        self._lasting_keys.look(self._actuator.readings)
+        self._squeezed.look(self._actuator.readings)
 
     def _plan_what_lasts(self) -> None:
         """Replicas got room for keys that were new: what has lasted since is planned for them."""
@@ -170,21 +177,6 @@ class BudgetKeeper:
     def _replicas(self) -> set[str]:
         return set(self._store.now.replicas)
 
-    def _tell_needs(self, too_small: Collection[str]) -> str:
-        """What the others make room for."""
-        names, replicas = (
-            ", ".join(sorted(found))
-            for found in (set(too_small) - self._replicas, self._replicas.intersection(too_small))
-        )
-        if names:
-            log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
-        if not replicas:
-            return f"room for what {names} cannot evict"
-        words = f"{replicas} follows its primary, and uses more than it counts with: it grows"
-        log.info("%s", words, extra=BOUNDED)
-        held = f"room for what {replicas} holds as a replica"
-        return f"{held}, and for what {names} cannot evict" if names else held
-
     def _fitted(
         self,
         servers: Sequence[ServerConfig],
@@ -233,10 +225,12 @@ class BudgetKeeper:
         if (room := self._store.now.room) is None:
             return self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
-            is_planned = room.made_bytes != targets_bytes
             unread = [one.name for one in self._actuator.latest if not one.reachable]
+            is_planned = room.made_bytes != targets_bytes
+            left = room.after(targets_bytes, unread) if is_planned else None
             with self._store.update() as state:
-                state.room = room.after(targets_bytes, unread) if is_planned else None
+                if state.room == room and state.targets_bytes == self._planned:
+                    state.room = left  # or the actuator has made other room meanwhile
             return None
         is_less = room.is_needed_less(beside_bytes, self._known(least_bytes))
         return room.before_bytes if is_less else None
@@ -263,9 +257,7 @@ class BudgetKeeper:
     def _is_returned(self, room: RoomMade) -> bool:
         """Until it is done, who does not evict any more may be shrunk for that alone."""
         has = {state.name: state.maxmemory_bytes for state in self._actuator.latest}
-        return room.is_returned and all(
-            has[name] <= room.before_bytes[name] for name in room.needed_bytes
-        )
+        return room.is_returned and all(has[n] <= room.before_bytes[n] for n in room.needed_bytes)
 
     def _set(
         self,
@@ -278,16 +270,20 @@ class BudgetKeeper:
     ) -> None:
         if not self._is_over and self._rate.wait_seconds("sizes"):
             return  # clients can bring about any of it, again and again
+
+        def note(state: SidecarState) -> None:
+            if state.targets_bytes != self._planned:
+                raise ValueError("others are planned since")
+            state.make_room(room)
+
         try:
             if at_once:
-                self._actuator.engage(sizes_bytes, sizes_bytes, purpose)
+                self._actuator.engage(sizes_bytes, sizes_bytes, purpose, note=note)
             else:
-                self._actuator.set_targets(sizes_bytes, purpose)
-        except ValueError as error:  # the budget has fallen since it was read
+                self._actuator.set_targets(sizes_bytes, purpose, note=note)
+        except ValueError as error:  # or the budget has fallen since it was read
             log.info("%s: tried again: %s", purpose, error)
             return
-        with self._store.update() as state:
-            state.make_room(room)
         self._metrics.sizes_fitted.inc()
         self._tell(before_bytes, sizes_bytes, purpose)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
@@ -13,6 +14,7 @@ from sidecar.servers.budget_fit import (
     is_about,
     tell_what_does_not_fit,
     unmovable_bytes,
+    with_minima_that_fit,
 )
 from sidecar.servers.memory_budget import MemoryBudget
 from sidecar.servers.promotions import held_by_replicas
@@ -20,11 +22,25 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Sizes
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 BUDGET_IS_BACK = "resident memory leaves room again"
+
+
+class FittedSizes(NamedTuple):
+    """Sizes to plan and to have at once, why, and what of them is room for others."""
+
+    targets_bytes: Sizes
+    at_once_bytes: Sizes
+    why: str
+    room: RoomMade | None
+
+    def note(self, state: SidecarState) -> None:
+        """Have on file what is room, with the sizes."""
+        state.make_room(self.room)
 
 
 class FallenBudget:
@@ -67,16 +83,35 @@ class FallenBudget:
         is_cut = sum(whole_bytes.values()) > sum(targets_bytes.values())
         self._remember(whole_bytes if is_cut else {})
 
+    def begin(
+        self, servers: Sequence[ServerConfig], goals_bytes: Sizes, budget: MemoryBudget
+    ) -> Sequence[ServerConfig]:
+        """``sheltered``, with minima that fit, where sizes are begun with, at a start or after a
+        pause, and these were planned: what resident memory took of them meanwhile, they are to have
+        again."""
+        if budget.source == "rss" and sum(goals_bytes.values()) > budget.bytes:
+            self._remember(self._had(goals_bytes))
+        return with_minima_that_fit(self.sheltered(servers, budget), budget.bytes)
+
+    def least_bytes(self, servers: Sequence[ServerConfig]) -> int:
+        """What ``sheltered`` servers have together at least, and resident memory leaves them."""
+        had = self._had(_own(self._store.now))
+        return sum(one.minimum_bytes for one in _with_halves(servers, had))
+
     def sheltered(
         self, servers: Sequence[ServerConfig], budget: MemoryBudget
     ) -> Sequence[ServerConfig]:
         """The same servers, each with at least half of what it had as its minimum, as long as
         resident memory takes of the budget: any client can make that, and one that hangs beside it,
-        and neither may empty the others."""
+        and neither may empty the others. The operator's own minima come first."""
         if budget.source != "rss":  # asked at each step
             return servers
-        had = self._store.now.before_fall_bytes
-        return _with_minima(servers, {name: size // 2 for name, size in had.items()})
+        return _with_halves(servers, self._store.now.before_fall_bytes, budget.bytes)
+
+    def _had(self, own_bytes: Sizes) -> Sizes:
+        """The sizes from before the fall, unless other servers were in the node's file then."""
+        before = self._store.now.before_fall_bytes
+        return before if before.keys() == own_bytes.keys() else own_bytes
 
     def sizes(
         self,
@@ -86,15 +121,12 @@ class FallenBudget:
         budget: MemoryBudget,
         least_bytes: Sizes,
         readings: Mapping[str, ServerReading],
-    ) -> tuple[Sizes, Sizes, str] | None:
-        """The sizes to plan, those to have at once, and why; ``None``: they stay."""
+    ) -> FittedSizes | None:
+        """Those to go to where the budget has changed; ``None``: they stay."""
         state, fixed = self._store.now, unmovable_bytes(states)
-        planned, before, room = state.targets_bytes, state.before_fall_bytes, state.room
+        own, planned, before = _own(state), state.targets_bytes, state.before_fall_bytes
         if before.keys() != planned.keys():  # of before other servers were in the node's file
             before = {}
-        # Otherwise room would be taken from the others once more, in proportion to what is left.
-        is_room = room is not None and room.made_bytes == planned
-        own = room.before_bytes if room is not None and is_room else planned
         falls = max(sum(planned.values()), sum(sizes_bytes.values())) > budget.bytes
         if falls:
             if tell_what_does_not_fit(servers, budget.bytes):
@@ -114,18 +146,18 @@ class FallenBudget:
             return None
         fit = partial(fitted_sizes, self.sheltered(servers, budget), budget_bytes=budget.bytes)
         targets = fit(wanted, fixed, least_bytes=least_bytes)
-        if not falls and is_about(targets, planned):
+        is_left = bool(self._store.now.before_fall_bytes)  # of which the last part may be small
+        if not falls and (targets == planned or (is_left and is_about(targets, planned))):
             return None
         # What somebody needs at once, or has while he hangs, is not planned for him.
         hang = {one.name for one in states if not one.reachable}
         lasts = {name: size for name, size in fixed.items() if name not in hang}
         without = fit(wanted, lasts, least_bytes=held_by_replicas(readings))
-        with self._store.update() as state:
-            state.make_room(RoomMade.for_needs(without, targets, least_bytes, fixed.keys() & hang))
+        room = RoomMade.for_needs(without, targets, least_bytes, fixed.keys() & hang)
         if not falls:
-            return targets, sizes_bytes, BUDGET_IS_BACK
-        now = own if is_room else sizes_bytes
-        return targets, fit(now, fixed, least_bytes=least_bytes), BUDGET_FELL
+            return FittedSizes(targets, sizes_bytes, BUDGET_IS_BACK, room)
+        now = sizes_bytes if own is planned else own
+        return FittedSizes(targets, fit(now, fixed, least_bytes=least_bytes), BUDGET_FELL, room)
 
     def _remember(self, sizes_bytes: Sizes) -> None:
         if self._store.now.before_fall_bytes != sizes_bytes:
@@ -133,12 +165,29 @@ class FallenBudget:
                 state.before_fall_bytes = dict(sizes_bytes)
 
 
-def _with_minima(servers: Sequence[ServerConfig], least_bytes: Sizes) -> Sequence[ServerConfig]:
-    """These as minima where they are more, and no more than the operator's ``maximum``."""
+def _own(state: SidecarState) -> Sizes:
+    """What is planned, without what somebody needs at once: otherwise that would be taken from the
+    others once more, in proportion to what is left."""
+    is_room = state.room is not None and state.room.made_bytes == state.targets_bytes
+    return state.room.before_bytes if state.room and is_room else state.targets_bytes
+
+
+def _with_halves(
+    servers: Sequence[ServerConfig], had_bytes: Sizes, most_bytes: int | None = None
+) -> Sequence[ServerConfig]:
+    """Half of what each had as its minimum where that is more than the operator's, and no more than
+    his ``maximum``; in proportion less of it where all together are to have ``most_bytes``."""
+    half = {name: size // 2 for name, size in had_bytes.items()}
+    more = {
+        one.name: max(0, min(least, one.maximum_bytes or least) - one.minimum_bytes)
+        for one in servers
+        if (least := half.get(one.name, 0))
+    }
+    wanted = spare = max(1, sum(more.values()))
+    if most_bytes is not None:
+        spare = min(wanted, max(0, most_bytes - sum(one.minimum_bytes for one in servers)))
     return [
-        replace(one, minimum_bytes=max(one.minimum_bytes, min(least, one.maximum_bytes or least)))
-        if (least := least_bytes.get(one.name))
-        else one
+        replace(one, minimum_bytes=one.minimum_bytes + more.get(one.name, 0) * spare // wanted)
         for one in servers
     ]
 

@@ -4,6 +4,7 @@ resident memory has to stay within bounds."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -49,7 +50,8 @@ class MemoryBudget:
         self._least_bytes = max(1, servers) * LEAST_UNIT_BYTES
         self._resident = ResidentBudget(metrics, before_fall_bytes) if memory.rss_budget else None
         self._headroom = Headroom()
-        self._refreshed_at: float | None = None
+        self._refreshed_at = -math.inf
+        self._acted = True
         self._limit_bytes = 0
         self._may_log = True
         self._ceiling_source: Source = "file"
@@ -67,14 +69,17 @@ class MemoryBudget:
         now_seconds: float | None = None,
         *,
         acts: bool = True,
+        unread_bytes: int = 0,
     ) -> bool:
         """Look anew at the machine and at these servers, those that answer; whether ``bytes`` has
-        changed. Called more than about once a second, it does nothing.
+        changed. Called more than about once a second, with the same ``acts``, it does nothing.
 
         ``now_seconds``: of any clock that does not jump. ``acts``: sizes are set by it.
+        ``unread_bytes``: planned for those that do not answer.
         """
         now = time.monotonic() if now_seconds is None else now_seconds
-        if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_SECONDS:
+        is_same, self._acted = acts == self._acted, acts
+        if is_same and now - self._refreshed_at < REFRESH_SECONDS:
             return False
         self._refreshed_at = now
         self._follow_machine()
@@ -89,6 +94,7 @@ class MemoryBudget:
                 now,
                 least_bytes=min(least, size_bytes),
                 acts=acts,
+                unread_bytes=unread_bytes,
             )
             if within is not None and within < size_bytes:
                 size_bytes, source = within, "rss"

@@ -125,9 +125,12 @@ class ResidentBudget:
         *,
         least_bytes: int = 0,
         acts: bool = True,
+        unread_bytes: int = 0,
     ) -> int | None:
         """What ``maxmemory`` may sum to from now on, at least ``least_bytes``; ``None`` if no
         server ever answered. Unless it ``acts``, nobody sets sizes by that: it is what would fit.
+        Who does not answer keeps the ``unread_bytes`` that were planned at a start: what its pages
+        are nobody knows.
         """
         if not readings:
             return self.bytes
@@ -151,13 +154,13 @@ class ResidentBudget:
         if not acts:
             budget = could_be
         elif is_above:
-            self._note_above(limits, now_seconds)
+            self._note_above(limits + unread_bytes, now_seconds)
             pages_ratio = max(1.0, (resident - idle) / max(1, used))
             in_force = self._in_force(limits, used)
             lowered = self._lowered((resident, aim), pages_ratio, in_force, now_seconds)
             budget = min(math.inf if self.bytes is None else self.bytes, lowered)
         elif self.bytes is None:
-            budget = max(could_be, limits)
+            budget = max(could_be, limits + unread_bytes)
         else:
             budget = self._raised(self.bytes, could_be, allowed_bytes, now_seconds)
             unfilled = max(0, self.bytes - used)

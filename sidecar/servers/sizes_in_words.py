@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from sidecar.base.log_setup import BOUNDED
 from sidecar.config.node import ServerConfig
 from sidecar.servers.transitions import ServerState
 from solver_lambda.documents.units import format_size
+
+log = logging.getLogger(__name__)
 
 
 def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) -> str:
@@ -99,3 +103,18 @@ def beside_words(
         if found_bytes[name] > planned_bytes.get(name, found_bytes[name])
     )
     return f", beside {beside}" if beside else ""
+
+
+def tell_needs(too_small: Collection[str], known_replicas: Collection[str]) -> str:
+    """What the others make room for; it is logged."""
+    found = set(too_small)
+    names = ", ".join(sorted(found.difference(known_replicas)))
+    replicas = ", ".join(sorted(found.intersection(known_replicas)))
+    if names:
+        log.warning("%s would refuse writes: nothing there can be evicted; it grows", names)
+    if not replicas:
+        return f"room for what {names} cannot evict"
+    words = f"{replicas} follows its primary, and uses more than it counts with: it grows"
+    log.info("%s", words, extra=BOUNDED)
+    held = f"room for what {replicas} holds as a replica"
+    return f"{held}, and for what {names} cannot evict" if names else held

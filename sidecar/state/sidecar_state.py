@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sidecar.state.control_state import (
@@ -163,6 +163,11 @@ class SidecarState:
         if self.room is None or self.room.made_bytes != self.targets_bytes:
             return {}
         return self.room.without_needs
+
+    def engage(self, room: RoomMade | None) -> None:
+        """Sizes are kept from now on, of which this is room."""
+        self.control = replace(self.control, engaged=True, restoring_bytes={})
+        self.make_room(room)
 
     def make_room(self, room: RoomMade | None) -> None:
         """Remember it, in place of what was made before. Who was promoted as it was made keeps what

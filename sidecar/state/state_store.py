@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,12 @@ from solver_lambda.documents.reader import DocumentError
 log = logging.getLogger(__name__)
 
 MAX_STATE_BYTES = 16 * 1024 * 1024
+Note = Callable[[SidecarState], None]
+"""What an update does beside something else, so that nobody sees one without the other."""
+
+
+def note_nothing(_: SidecarState) -> None:
+    """Change nothing beside it."""
 
 
 class StateStore:

@@ -262,7 +262,7 @@ def test_the_budget_is_told_whether_anything_follows_from_it(
     monkeypatch.setattr(
         node.actuator.budget,
         "refresh",
-        lambda readings, *, acts: (told.append(acts), refresh(readings, acts=acts)),
+        lambda readings, *, acts, **more: (told.append(acts), refresh(readings, acts=acts, **more)),
     )
     node.actuator.step()
     node.actuator.watch()

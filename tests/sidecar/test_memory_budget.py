@@ -7,6 +7,8 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,9 +28,12 @@ from sidecar.config.node import ServerConfig, load_config
 from sidecar.control import control_plane
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
+from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, FallenBudget
 from sidecar.servers.memory_budget import MemoryBudget, Source
 from sidecar.state.room_made import RoomMade
+from sidecar.state.sidecar_state import SidecarState
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.actuated_node import MB, ActuatedNode, fill
 from tests.sidecar.fixtures import LoadNode, MakeNode, Servers, StartServer, WriteNode
@@ -235,10 +240,26 @@ def test_when_it_falls_all_give_at_once(node: ActuatedNode, cgroup: Path) -> Non
         assert sum(node.maxmemory().values()) <= 24 * MB
 
 
-def _budget_becomes(node: ActuatedNode, size_bytes: int, source: str) -> None:
+def test_who_begins_to_set_sizes_does_not_go_by_what_would_fit_while_nobody_did(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client's garbage amid a pause was taken from all caches when it ended."""
+    monkeypatch.setattr(memory_budget, "REFRESH_SECONDS", 1e9)
+    acted = []
+    look = node.actuator.budget._follow_machine
+    monkeypatch.setattr(node.actuator.budget, "_follow_machine", lambda: acted.append(look()))
+    node.actuator.watch()
+    node.actuator.step()
+    node.actuator.step()
+    assert len(acted) == 1
+    node.actuator.look_at_budget()
+    assert len(acted) == 2
+
+
+def _budget_becomes(node: ActuatedNode, size_bytes: float, source: str) -> None:
     """As by readings of resident memory; the next step goes by it."""
     budget = node.actuator.budget
-    budget.bytes, budget.source = size_bytes, cast("Source", source)
+    budget.bytes, budget.source = int(size_bytes), cast("Source", source)
     budget.refresh = lambda *_, **_more: False  # type: ignore[method-assign]
     node.actuator.step()
 
@@ -311,6 +332,82 @@ def test_beside_one_that_hangs_the_others_keep_half_as_the_budget_falls(
 def _reachable(node: ActuatedNode) -> bool:
     node.actuator.step()
     return all(state.reachable for state in node.actuator.states())
+
+
+def test_the_operators_minima_come_before_half_of_what_others_had(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage of one client's scripts took servers below the `minimum` that guards them."""
+    minima = [
+        replace(one, minimum_bytes=size)
+        for one, size in zip(node.actuator.configs, (8 * MB, 17 * MB), strict=True)
+    ]
+    monkeypatch.setattr(node.actuator, "configs", minima)
+    # No resident memory takes more than what is left then.
+    assert node.actuator.fallen.least_bytes(minima) == (15 + 17) * MB
+    _budget_becomes(node, 28 * MB, "rss")
+    assert node.actuator.targets() == {"s0": 11 * MB, "s1": 17 * MB}
+
+
+def test_room_is_on_file_with_the_sizes_that_have_it(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two somebody took a need for what was planned, and it stayed his for good."""
+    monkeypatch.setattr(node.actuator, "least_bytes", lambda: {"s1": 20 * MB})
+    seen, store, now = [], node.actuator._store, StateStore.now.fget
+    assert now is not None
+    update = StateStore.update
+
+    @contextmanager
+    def told(self: StateStore) -> Iterator[SidecarState]:
+        with update(self) as state:
+            yield state
+        seen.append(now(self))
+
+    monkeypatch.setattr(StateStore, "update", told)
+    _budget_becomes(node, 32 * MB, "rss")
+    assert store.now.room is not None
+    made = [state.targets_bytes for state in seen if state.room is not None]
+    assert made
+    assert all(targets == store.now.room.made_bytes for targets in made)
+
+
+def test_what_was_worked_out_for_other_sizes_is_not_set(node: ActuatedNode) -> None:
+    """The budget fell, or came back, while others' room was worked out: for good it was theirs."""
+    store = node.actuator._store
+    keeper = BudgetKeeper(node.actuator, store, node.metrics, lambda *_: None)
+    keeper._planned = store.now.targets_bytes
+    _budget_becomes(node, 24 * MB, "rss")
+    fallen = node.actuator.targets()
+    keeper._set(fallen, {"s0": 6 * MB, "s1": 18 * MB}, "room for what s1 cannot evict", None)
+    assert node.actuator.targets() == fallen
+    # Nor is what the actuator saw before it planned others.
+    stale = [replace(state, target_bytes=12 * MB) for state in node.actuator.latest]
+    node.actuator.latest = stale
+    node.actuator.convergence.rest()
+    keeper.keep(node.actuator.configs)
+    assert node.actuator.targets() == fallen
+
+
+def test_what_resident_memory_takes_at_a_start_comes_back(node: ActuatedNode) -> None:
+    """A stranger who filled buffers as the sidecar came again halved all caches for an hour."""
+    fallen, budget = node.actuator.fallen, node.actuator.budget
+    planned = node.actuator.targets()
+    budget.bytes, budget.source = 24 * MB, "rss"
+    servers = fallen.begin(node.actuator.configs, planned, budget)
+    assert node.actuator._store.now.before_fall_bytes == planned
+    assert [one.minimum_bytes for one in servers] == [15 * MB, 9 * MB]
+    node.actuator.engage(*[{"s0": 15 * MB, "s1": 9 * MB}] * 2, "initial sizes")
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets() == planned
+
+
+def test_the_last_bit_comes_back_too(node: ActuatedNode) -> None:
+    _budget_becomes(node, 47.5 * MB, "rss")
+    assert sum(node.actuator.targets().values()) <= 47.5 * MB
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.actuator.targets() == {"s0": 30 * MB, "s1": 18 * MB}
+    assert not node.actuator._store.now.before_fall_bytes
 
 
 def test_a_plan_for_a_fallen_budget_that_comes_when_it_is_back_has_all_of_it(

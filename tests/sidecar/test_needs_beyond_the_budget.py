@@ -15,7 +15,7 @@ from sidecar.servers.budget_fit import bounded_needs
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.state.state_store import StateStore
+from sidecar.state.state_store import Note, StateStore
 from tests.sidecar.actuated_node import MB
 from tests.sidecar.monitored_load import STATS
 
@@ -28,6 +28,7 @@ class Played:
     """An actuator whose servers have at once what is wanted."""
 
     def __init__(self, unevictable_bytes: dict[str, int]) -> None:
+        self.store = StateStore(None)
         self.configs = [ServerConfig(name, "", minimum_bytes=2 * MB) for name in SIZES]
         self.looks_on, self.settled, self.fitted = False, True, list[Any]()
         self.budget = SimpleNamespace(bytes=BUDGET, ceiling_bytes=BUDGET)
@@ -56,12 +57,17 @@ class Played:
             if is_too_small(one.maxmemory_bytes, one.unevictable_bytes)
         }
 
-    def set_targets(self, sizes: dict[str, int], _why: str) -> None:
-        self.wanted = dict(sizes)
+    def targets(self) -> dict[str, int]:
+        return self.wanted
+
+    def set_targets(self, sizes: dict[str, int], _why: str, note: Note) -> None:
+        with self.store.update() as state:
+            note(state)
+            state.targets_bytes = self.wanted = dict(sizes)
         self.changes += 1
 
-    def engage(self, sizes: dict[str, int], _targets: dict[str, int], why: str) -> None:
-        self.set_targets(sizes, why)
+    def engage(self, sizes: dict[str, int], _targets: dict[str, int], why: str, note: Note) -> None:
+        self.set_targets(sizes, why, note)
 
 
 @given(st.fixed_dictionaries({name: st.integers(1, 120) for name in SIZES}))
@@ -70,7 +76,7 @@ def test_sizes_come_to_rest_whatever_cannot_be_evicted(unevictable: dict[str, in
     second, for as long as both held them."""
     played = Played({name: size * MB for name, size in unevictable.items()})
     actuator: Any = played
-    keeper = BudgetKeeper(actuator, StateStore(None), Metrics(), lambda *_: None)
+    keeper = BudgetKeeper(actuator, played.store, Metrics(), lambda *_: None)
     for _ in range(LOOKS):
         keeper.keep(played.configs)
         played.look()

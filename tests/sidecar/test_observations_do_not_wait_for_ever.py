@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sidecar.config.sampling import SamplingConfig
 from sidecar.observation_cycle import (
     FIRST_PLAN_SECONDS,
     LONGEST_UNREST_SECONDS,
@@ -63,17 +64,38 @@ def test_no_server_alone_hurries_the_cycles_of_all(
     with_times(cycle, 100.0, mode, is_first=False)
     cycle._planning_basis = SimpleNamespace(is_early=early)  # type: ignore[assignment]
     cycle._monitors = {
-        f"s{place}": SimpleNamespace(samples_since_observation=count)  # type: ignore[misc]
+        f"s{place}": SimpleNamespace(  # type: ignore[misc]
+            samples_since_observation=count, last_batch=None
+        )
         for place, count in enumerate(samples)
     }
     assert cycle._is_due(age_seconds) == due
+
+
+@pytest.mark.parametrize(("is_automatic", "samples"), [(True, 50_000), (False, 500_000)])
+def test_samples_of_a_rate_that_found_itself_count_as_at_the_default_one(
+    is_automatic: bool, samples: int
+) -> None:
+    """With ten times as many keys, ten times as many plans would be paid for."""
+    cycle = object.__new__(ObservationCycle)
+    config = SimpleNamespace(
+        cycle=SimpleNamespace(samples=1_000_000),
+        sampling=SamplingConfig("", is_automatic),
+    )
+    cycle.config = config  # type: ignore[assignment]
+    batch = SimpleNamespace(modulus=1000, threshold=100)
+    monitor = SimpleNamespace(samples_since_observation=500_000, last_batch=batch)
+    cycle._monitors = {"s0": monitor}  # type: ignore[dict-item]
+    assert cycle.samples == samples
+    batch.threshold = 1  # fewer than at the default rate are as many as they are
+    assert cycle.samples == 500_000
 
 
 def test_after_resume_one_comes_with_the_next_step() -> None:
     cycle = object.__new__(ObservationCycle)
     with_times(cycle, 100.0, "apply", is_first=False)
     cycle._planning_basis = SimpleNamespace(is_early=False)  # type: ignore[assignment]
-    cycle._monitors = {"s0": SimpleNamespace(samples_since_observation=0)}  # type: ignore[dict-item]
+    cycle._monitors = {"s0": SimpleNamespace(samples_since_observation=0, last_batch=None)}  # type: ignore[dict-item]
     assert not cycle._is_due(99.0)
     cycle._held_then = frozenset(["s0"])  # and is not any more
     assert not cycle._is_due(8.0)
@@ -95,7 +117,7 @@ def test_the_first_plan_comes_soon_if_it_is_only_recommended(
     cycle = object.__new__(ObservationCycle)
     with_times(cycle, maximum_age_seconds, mode, is_first=is_first)
     cycle._planning_basis = SimpleNamespace(is_early=False)  # type: ignore[assignment]
-    cycle._monitors = {"s0": SimpleNamespace(samples_since_observation=0)}  # type: ignore[dict-item]
+    cycle._monitors = {"s0": SimpleNamespace(samples_since_observation=0, last_batch=None)}  # type: ignore[dict-item]
     assert cycle._is_due(expected_seconds)
     assert not cycle._is_due(expected_seconds - 1)
     cycle._observed_at = time.monotonic()

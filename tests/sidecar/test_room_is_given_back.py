@@ -30,7 +30,7 @@ from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.state.state_store import StateStore
+from sidecar.state.state_store import Note, StateStore
 from solver_lambda.documents.reader import DocumentError, Fields
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
@@ -362,15 +362,22 @@ def test_beside_one_that_hangs_what_replicas_do_not_use_is_not_shared(hangs: boo
         state.room = RoomMade(targets, targets, {}, {"ending": 63 * MB})
         state.replicas = ("replica",)
     told: list[dict[str, int]] = []
+
+    def take(sizes: dict[str, int], _why: str, note: Note) -> None:
+        told.append(dict(sizes))
+        with store.update() as state:
+            note(state)
+
     actuator = SimpleNamespace(
         budget=SimpleNamespace(bytes=96 * MB),
         readings=dict.fromkeys(("replica", "cache"), STATS),
         latest=[ServerState("ending", (64 if hangs else 16) * MB, 0, 16 * MB, reachable=False)],
         latest_least_bytes={},
         too_small=set(),
-        set_targets=lambda sizes, _: told.append(dict(sizes)),
+        set_targets=take,
     )
     keeper = BudgetKeeper(actuator, store, Metrics(), lambda *_: None)
+    keeper._planned = targets
     servers = [ServerConfig(name, "", minimum_bytes=2 * MB) for name in targets]
     beside = {"ending": 64 * MB} if hangs else {}
     least = {"replica": 6 * MB, "cache": 2 * MB}

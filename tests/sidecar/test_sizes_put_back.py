@@ -25,7 +25,7 @@ from sidecar.servers.reserved_memory import (
 )
 from sidecar.servers.transitions import ServerState
 from sidecar.state.room_made import RoomMade
-from sidecar.state.state_store import StateStore
+from sidecar.state.state_store import Note, StateStore
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
@@ -109,6 +109,12 @@ def kept(
     store = store or StateStore(None)
     with store.update() as state:
         state.room = room
+
+    def take(sizes: dict[str, int], note: Note) -> None:
+        given.append(sizes)
+        with store.update() as state:
+            note(state)
+
     actuator: Any = SimpleNamespace(
         looks_on=False,
         settled=True,
@@ -118,8 +124,9 @@ def kept(
         latest=states,
         latest_least_bytes={name: size * MB for name, size in (least or {}).items()},
         too_small=set(too_small),
-        set_targets=lambda sizes, _why: given.append(sizes),
-        engage=lambda sizes, _targets, _why: given.append(sizes),
+        targets=lambda: {one.name: one.target_bytes for one in states},
+        set_targets=lambda sizes, _why, note: take(sizes, note),
+        engage=lambda sizes, _targets, _why, note: take(sizes, note),
     )
     configs = [ServerConfig(state.name, "", minimum_bytes=2 * MB) for state in states]
     keeper = BudgetKeeper(actuator, store, Metrics(), lambda *_: None)
