@@ -137,9 +137,7 @@ class ResidentBudget:
         resident = sum(reading.rss_bytes for reading in readings)
         used = sum(reading.counted_bytes for reading in readings)
         limits = sum(reading.size_bytes for reading in readings)
-        if acts and not self._acts:  # what it would have been is not in force
-            self.bytes = None
-        self._acts = acts
+        self._begin(acts=acts)
         forks = headroom_of(readings).forks
         aim = (1 - MARGIN_RATIO) * allowed_bytes - forks
         is_above = resident > allowed_bytes - forks
@@ -168,6 +166,11 @@ class ResidentBudget:
         self._most_used = max(self._most_used, used)
         self.bytes = max(least_bytes, int(min(allowed_bytes, budget)))
         return self.bytes
+
+    def _begin(self, *, acts: bool) -> None:
+        if acts and not self._acts:  # what it would have been is not in force
+            self.bytes = None
+        self._acts = acts
 
     def _most_idle(self, readings: Sequence[ServerReading]) -> float:
         most = len(readings) * IDLE_BYTES
