@@ -7,7 +7,7 @@ import argparse
 import json
 import tomllib
 from collections.abc import Container, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,22 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
+_ASK = "the cause may be there: run this check with an operator's credentials"
+
+
 def _connect(config: SidecarConfig, options: argparse.Namespace) -> int:
     from sidecar.preflight.preflight import preflight
+    from sidecar.preflight.solver_function import UNSEEN
 
-    findings = [*preflight(with_known_listeners(config)), *_seen_by_the_sidecar(config)]
+    seen = _seen_by_the_sidecar(config)
+    is_silent = any("the cloud has not answered" in one.what for one in seen)
+    findings = [
+        replace(one, level="advice", remedy=_ASK)
+        if is_silent and one.level == "ok" and UNSEEN in one.what
+        else one
+        for one in preflight(with_known_listeners(config))
+    ]
+    findings += seen
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

@@ -188,11 +188,17 @@ def _with_options(words: str) -> str:
 
 
 def _dry_run(place: SettingsPlace, options: argparse.Namespace, values: Mapping[str, Any]) -> None:
-    from sidecar.commands.weights_dry_run import last_observation, print_dry_run, wished
+    from sidecar.commands.weights_dry_run import (
+        last_observation,
+        operator_is_unknown,
+        print_dry_run,
+        wished,
+    )
 
     observation = last_observation(place.store, place.node, options.server, place.state_file)
     asked = wished(observation, options.server, values, place.server)
-    print_dry_run(observation, asked, as_json=options.json)
+    is_guess = place.server is None and operator_is_unknown(observation, options.server)
+    print_dry_run(observation, asked, as_json=options.json, is_guess=is_guess)
 
 
 def _say_from_when(options: argparse.Namespace, *, had_effect: bool) -> None:

@@ -15,7 +15,11 @@ from sidecar.config.node import ServerConfig
 from sidecar.settings.team_report import MAX_REPORT_BYTES, report_cycle
 from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.keys import observation_key, report_key
-from solver_lambda.documents.observation import MAX_OBSERVATION_BYTES, Observation
+from solver_lambda.documents.observation import (
+    MAX_OBSERVATION_BYTES,
+    Observation,
+    ServerObservation,
+)
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_size
@@ -56,7 +60,8 @@ def wished(
     observation: Observation, name: str, values: Mapping[str, Any], config: ServerConfig | None
 ) -> Observation:
     """The same, had the team's settings been these. ``config``: what the operator says, if the
-    node's file is at hand. Raises DocumentError: it has no such server."""
+    node's file is at hand; else as far as the observation tells. Raises DocumentError: it has no
+    such server."""
     from sidecar.observed_minima import beside_wishes
     from sidecar.servers.budget_fit import half_share_bytes
     from sidecar.team_wishes import believed_latency, is_immodest, with_wish
@@ -65,7 +70,7 @@ def wished(
     if name not in servers:
         raise DocumentError(f"--dry-run: the last observation has no server {name!r}")
     server = servers[name]
-    config = config or ServerConfig(name, "", minimum_bytes=server.minimum_bytes)
+    config = config or _told_by(server)
     measured = server.measured_backend_latency_seconds
     servers[name] = with_wish(server, values)
     if (stated := values.get("backend_latency_seconds")) is not None:
@@ -80,8 +85,29 @@ def wished(
     )
 
 
-def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool) -> None:
-    """The next plan without the wish, and with it (``asked``)."""
+def _told_by(server: ServerObservation) -> ServerConfig:
+    is_configured = server.backend_latency_source == "configured"
+    return ServerConfig(
+        server.name,
+        "",
+        minimum_bytes=server.minimum_bytes,
+        backend_latency_seconds=server.backend_latency_seconds if is_configured else None,
+    )
+
+
+def operator_is_unknown(observation: Observation, name: str) -> bool:
+    """Whether the operator may have said a latency of it that the observation does not tell, as
+    its team's counts there."""
+    return any(
+        one.name == name and one.backend_latency_source == "team" for one in observation.servers
+    )
+
+
+def print_dry_run(
+    observation: Observation, asked: Observation, *, as_json: bool, is_guess: bool = False
+) -> None:
+    """The next plan without the wish, and with it (``asked``). ``is_guess``: how far the operator
+    lets a latency count is not known."""
     from solver_lambda.planning.planner import make_plan
     from solver_lambda.planning.size_ranges import is_little_known
 
@@ -101,6 +127,11 @@ def print_dry_run(observation: Observation, asked: Observation, *, as_json: bool
         if before.backend_latency_seconds != then.backend_latency_seconds:
             counts = time_words(then.backend_latency_seconds)
             print_wrapped(f"For {then.name} a backend latency of {counts} counts then.")
+    if is_guess:
+        print_wrapped(
+            "That is a guess: a latency that was set before hides what the operator says, by which "
+            "less may count. Those who may read the node's file know it by --config."
+        )
     is_same = [one.maxmemory_bytes for one in without.servers] == [
         one.maxmemory_bytes for one in wanted.servers
     ]

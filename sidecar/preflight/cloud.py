@@ -16,7 +16,14 @@ from typing import Any
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import CloudConfig, ControllerConfig
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.solver_function import LIMIT_SECONDS, check_function, code_of
+from sidecar.preflight.solver_function import (
+    DEPLOY,
+    LIMIT_SECONDS,
+    UNSEEN,
+    check_function,
+    code_of,
+    is_of,
+)
 from sidecar.storage.configured_stores import make_bucket
 from sidecar.storage.store import BucketStore, StoreError
 from solver_lambda.documents.keys import (
@@ -104,11 +111,13 @@ def check_cloud(node: str, controller: ControllerConfig) -> Iterator[Finding]:
         if settings.level == "ok":  # else the cause would be told twice
             yield _observations(node, cloud)
             yield from check_function(node, cloud)
-        yield _plans(node, cloud)
+        yield (plans := _plans(node, cloud))
+        if plans.level == "ok":
+            yield _announced(node, cloud)
         if cloud.queue_url is not None:
             yield (queue := _queue(node, cloud, cloud.queue_url))
             if queue.level != "problem":
-                yield _subscription(cloud, cloud.queue_url)
+                yield _subscription(node, cloud, cloud.queue_url)
     except DocumentError as error:
         what = str(error).removeprefix("controller: ")
         remedy = "mend it in the node's file or in AWS_PROFILE's, or install boto3"
@@ -127,6 +136,10 @@ def _identity(cloud: CloudConfig) -> Finding:
         # A node may have a way to S3 and SQS alone.
         return Finding("advice", "controller", f"who we are is not known: {error}", _NETWORK)
     what, owner = f"AWS knows us as {caller['Arn']}", cloud.topic_arn.split(":")[4]
+    if cloud.account_id and cloud.account_id != owner:
+        what = f"the buckets are to be of account {cloud.account_id}, and the topic is of {owner}"
+        mend = "mend controller.account_id: python -m infra.node_config prints it"
+        return Finding("advice", "controller", what, mend)
     if caller["Account"] == owner:
         return Finding("ok", "controller", what)
     return Finding(
@@ -175,6 +188,30 @@ def _plans(node: str, cloud: CloudConfig) -> Finding:
     return Finding("ok", key, f"{bucket} answers")
 
 
+def _announced(node: str, cloud: CloudConfig) -> Finding:
+    """Whether S3 tells the topic of plans."""
+    from sidecar.storage.aws import aws_errors, client
+
+    key, bucket = "controller.plans_bucket", cloud.plans_bucket
+    owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
+    s3 = client("s3", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
+    try:
+        told = s3.get_bucket_notification_configuration(Bucket=bucket, **owner)
+    except aws_errors() as error:
+        if code_of(error) not in _FORBIDDEN:
+            return Finding("problem", key, f"{bucket}: {error}", _remedy(key, error))
+        return Finding("ok", key, f"whether {bucket} tells of plans {UNSEEN}")
+    topics = [
+        one["TopicArn"]
+        for one in told.get("TopicConfigurations", ())
+        if is_of(f"{PLANS_PREFIX}/{node}/", one)
+    ]
+    if cloud.topic_arn in topics:
+        return Finding("ok", key, f"{bucket} tells {cloud.topic_arn} of plans")
+    what = f"{bucket} does not tell {cloud.topic_arn} of plans for {node}: none will come"
+    return Finding("problem", key, what, DEPLOY)
+
+
 def _queue(node: str, cloud: CloudConfig, url: str) -> Finding:
     from sidecar.storage.aws import aws_errors, client
 
@@ -191,7 +228,7 @@ def _queue(node: str, cloud: CloudConfig, url: str) -> Finding:
     return Finding("ok", key, f"{shown_url(url)} answers")
 
 
-def _subscription(cloud: CloudConfig, url: str) -> Finding:
+def _subscription(node: str, cloud: CloudConfig, url: str) -> Finding:
     from sidecar.storage.aws import aws_errors, client
 
     key, name = "controller.topic_arn", url.rstrip("/").rpartition("/")[2]
@@ -199,16 +236,31 @@ def _subscription(cloud: CloudConfig, url: str) -> Finding:
     sns = client("sns", cloud.region, cloud.endpoint_url, LIMIT_SECONDS)
     pages = sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=cloud.topic_arn)
     try:
-        found = [one for page in islice(pages, _MOST_PAGES) for one in page["Subscriptions"]]
+        found = [
+            one
+            for page in islice(pages, _MOST_PAGES)
+            for one in page["Subscriptions"]
+            if one["Endpoint"] == queue
+        ]
+        policies = [_filter_policy(sns, one["SubscriptionArn"]) for one in found]
     except aws_errors() as error:
         if code_of(error) not in (*_FORBIDDEN, "AuthorizationError"):
             return Finding("problem", key, f"{cloud.topic_arn}: {error}", _remedy(key, error))
         # A node's own rights do not reach so far.
-        return Finding("ok", key, "whether the queue is subscribed may not be seen from here")
-    if any(one["Endpoint"] == queue for one in found):
+        return Finding("ok", key, f"whether the queue is subscribed {UNSEEN}")
+    own = f'"{PLANS_PREFIX}/{node}/"'
+    if any(not policy or own in policy for policy in policies):
         return Finding("ok", key, f"{name} is subscribed to {cloud.topic_arn}")
+    if policies:
+        what = f"{name} is subscribed with a filter that lets no plan of {node} through"
+        return Finding("problem", key, f"{what}: {policies[0]}", _SUBSCRIBE)
     what = f"{name} is not subscribed to {cloud.topic_arn}: no plan will come by it"
     return Finding("problem", key, what, _SUBSCRIBE)
+
+
+def _filter_policy(sns: Any, subscription_arn: str) -> str:
+    told = sns.get_subscription_attributes(SubscriptionArn=subscription_arn)
+    return str(told["Attributes"].get("FilterPolicy", ""))
 
 
 def _remedy(key: str, error: BaseException | None) -> str:
@@ -217,4 +269,11 @@ def _remedy(key: str, error: BaseException | None) -> str:
         return _NETWORK
     if code in _FORBIDDEN:
         return _RIGHTS
-    return f"mend {key}, or controller.region: python -m infra.node_config prints both"
+    mend = f"mend {key}, or controller.region: python -m infra.node_config prints both"
+    if code.startswith(("NoSuch", "AWS.SimpleQueueService.NonExistent", "NotFound")):
+        return (
+            f"if it is gone, {_SUBSCRIBE}; else {mend}"
+            if "queue" in key
+            else (f"if the cell is not deployed (any more), deploy it; else {mend}")
+        )
+    return mend

@@ -21,11 +21,11 @@ _ABSENT = ("ResourceNotFoundException", "404", "NotFound")
 _LOOKED_BACK, _PERIOD = timedelta(hours=1), timedelta(minutes=5)
 # Times are told in whole seconds.
 _UNDER_WAY = timedelta(seconds=60)
-_DEPLOY = (
+DEPLOY = (
     "put back what 'cdk diff --all' and 'cdk drift' show: a deployment alone leaves what was "
     "changed by hand as it is"
 )
-_UNSEEN = "may not be seen with these rights: ask again as an operator of the account"
+UNSEEN = "may not be seen with these rights: ask again as an operator of the account"
 
 
 def check_function(node: str, cloud: CloudConfig) -> Iterator[Finding]:
@@ -40,7 +40,7 @@ def check_function(node: str, cloud: CloudConfig) -> Iterator[Finding]:
         yield from _functions(node, cloud)
     except aws_errors() as error:
         if code_of(error) in _FORBIDDEN:
-            yield Finding("ok", _WHERE, f"what observations start, and how it fares, {_UNSEEN}")
+            yield Finding("ok", _WHERE, f"what observations start, and how it fares, {UNSEEN}")
         else:
             yield Finding("advice", _WHERE, f"what observations start is not known: {error}")
 
@@ -55,30 +55,31 @@ def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
     functions = _functions_of(node, told, cloud)
     if not functions:
         what = f"observations of {node} in {bucket} start no function: no plan will come"
-        yield Finding("problem", _WHERE, what, _DEPLOY)
+        yield Finding("problem", _WHERE, what, DEPLOY)
     for function in functions:
         yield from _state(function, node, cloud)
 
 
 def _functions_of(node: str, told: Mapping[str, Any], cloud: CloudConfig) -> list[str]:
     """Their names: those that S3 starts, and subscribers of the topics that it tells."""
+    own = f"{OBSERVATIONS_PREFIX}/{node}/"
     found = [
         one["LambdaFunctionArn"]
         for one in told.get("LambdaFunctionConfigurations", ())
-        if _is_of(node, one)
+        if is_of(own, one)
     ]
-    topics = [one["TopicArn"] for one in told.get("TopicConfigurations", ()) if _is_of(node, one)]
+    topics = [one["TopicArn"] for one in told.get("TopicConfigurations", ()) if is_of(own, one)]
     for topic in topics:
         page = _client("sns", cloud).list_subscriptions_by_topic(TopicArn=topic)
         found += [one["Endpoint"] for one in page["Subscriptions"] if one["Protocol"] == "lambda"]
     return [arn.partition(":function:")[2].partition(":")[0] for arn in found]
 
 
-def _is_of(node: str, notification: Mapping[str, Any]) -> bool:
-    """Whether a document below the node's observations is told."""
+def is_of(folder: str, notification: Mapping[str, Any]) -> bool:
+    """Whether a document in this folder of a bucket is told."""
     rules = notification.get("Filter", {}).get("Key", {}).get("FilterRules", ())
     prefixes = [rule["Value"] for rule in rules if rule["Name"].lower() == "prefix"]
-    return all(f"{OBSERVATIONS_PREFIX}/{node}/".startswith(prefix) for prefix in prefixes)
+    return all(folder.startswith(prefix) for prefix in prefixes)
 
 
 def _state(name: str, node: str, cloud: CloudConfig) -> Iterator[Finding]:
@@ -91,11 +92,11 @@ def _state(name: str, node: str, cloud: CloudConfig) -> Iterator[Finding]:
     except aws_errors() as error:
         if code_of(error) not in _ABSENT:
             raise
-        yield Finding("problem", _WHERE, f"{name} does not exist, so no plan will come", _DEPLOY)
+        yield Finding("problem", _WHERE, f"{name} does not exist, so no plan will come", DEPLOY)
         return
     if state.get("State", "Active") not in ("Active", "Inactive"):  # the latter sleeps
         why = state.get("StateReason", "AWS says no reason")
-        yield Finding("problem", _WHERE, f"{name} is in state {state['State']}: {why}", _DEPLOY)
+        yield Finding("problem", _WHERE, f"{name} is in state {state['State']}: {why}", DEPLOY)
         return
     concurrency = functions.get_function_concurrency(FunctionName=name)
     if concurrency.get("ReservedConcurrentExecutions") == 0:

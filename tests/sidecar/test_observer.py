@@ -471,11 +471,12 @@ def test_no_teams_wish_empties_another_server(
 ) -> None:
     """A weight of 100 and a latency of 60 s, where .17 ms were measured, took a neighbour from 14
     to 2 MiB in one cycle."""
-    estimate = _estimate(measured_backend_latency_seconds=measured)
+    falls = MissRatioCurve(np.array([0.0, 64.0 * MB]), np.array([1.0, 0.1]))
+    estimate = _estimate(measured_backend_latency_seconds=measured, curve=falls)
     seen = _seen(
         estimate, TeamSettings("eve", "2026-11-21", wish), minimum_bytes=2 * MB, **configured
     )
-    other = _seen(_estimate(), minimum_bytes=2 * MB)
+    other = _seen(_estimate(curve=falls), minimum_bytes=2 * MB)
     other = dataclasses.replace(
         other,
         config=dataclasses.replace(other.config, name="b"),
@@ -488,6 +489,20 @@ def test_no_teams_wish_empties_another_server(
     both = dataclasses.replace(other, settings=TeamSettings("ann", "2026-11-21", {"weight": 9.0}))
     least = [one.minimum_bytes for one in _observe(seen, both).servers]
     assert least == [16 * MB, others * MB]
+
+
+def test_beside_a_wish_nobody_keeps_memory_that_brings_no_hits() -> None:
+    """One that used 4 of 16 MiB kept them all, and nothing said why."""
+    level = MissRatioCurve(np.array([0.0, 5.0 * MB, 64.0 * MB]), np.array([1.0, 0.1, 0.0999]))
+    wish = TeamSettings("eve", "2026-11-21", {"weight": 10.0})
+    seen = _seen(_estimate(curve=level), wish, minimum_bytes=2 * MB)
+    other = _seen(_estimate(curve=level), minimum_bytes=2 * MB)
+    other = dataclasses.replace(
+        other,
+        config=dataclasses.replace(other.config, name="b"),
+        reading=dataclasses.replace(other.reading, maxmemory_bytes=30 * MB),
+    )
+    assert _observe(seen, other).servers[1].minimum_bytes == 5 * MB
 
 
 def test_one_that_was_a_replica_and_is_emptied_empties_nobody() -> None:

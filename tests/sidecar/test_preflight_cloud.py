@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.plan_delivery import own_plans
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.preflight.cloud import check_cloud
@@ -26,15 +27,31 @@ Found = Callable[[str], list[Finding]]
 
 @pytest.fixture(autouse=True)
 def subscription(cloud: SignedCloud) -> Iterator[str]:
-    """Of the queue, as the stack makes it; beside a function that observations start."""
+    """Of the queue, as the stack makes it, to what S3 tells of plans; beside a function that
+    observations start."""
     queue = cloud.sqs.get_queue_attributes(QueueUrl=cloud.queue_url, AttributeNames=["QueueArn"])
     made = cloud.sns.subscribe(
         TopicArn=cloud.topic_arn, Protocol="sqs", Endpoint=queue["Attributes"]["QueueArn"]
     )
+    _tell_of_plans(cloud, "plans/")
     with started_function(cloud) as function:
         function.count("Invocations", 1)
         yield made["SubscriptionArn"]
     cloud.sns.unsubscribe(SubscriptionArn=made["SubscriptionArn"])
+
+
+def _tell_of_plans(cloud: SignedCloud, *prefixes: str) -> None:
+    told = [
+        {
+            "TopicArn": cloud.topic_arn,
+            "Events": ["s3:ObjectCreated:*"],
+            "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}},
+        }
+        for prefix in prefixes
+    ]
+    cloud.s3.put_bucket_notification_configuration(
+        Bucket="plans", NotificationConfiguration={"TopicConfigurations": told}
+    )
 
 
 @pytest.fixture
@@ -62,6 +79,7 @@ def test_a_cloud_that_is_well_is_told_and_no_message_is_touched(
         ("ok", "observations_bucket"),
         ("ok", "observations_bucket"),
         ("ok", "controller, function"),
+        ("ok", "plans_bucket"),
         ("ok", "plans_bucket"),
         ("ok", "queue_url"),
         ("ok", "topic_arn"),
@@ -115,6 +133,40 @@ def test_a_queue_that_is_not_subscribed_is_told(
     assert "deploy, put it back, and deploy" in problem.remedy
 
 
+@pytest.mark.parametrize("prefixes", [(), ("plans/another/",)])
+def test_plans_that_nobody_is_told_of_are_told(
+    cloud: SignedCloud, found: Found, prefixes: tuple[str, ...]
+) -> None:
+    """The notification was removed, and everything looked well."""
+    _tell_of_plans(cloud, *prefixes)
+    (problem,) = [finding for finding in found(by_queue(cloud)) if finding.level != "ok"]
+    assert problem.where == "controller.plans_bucket"
+    assert f"plans does not tell {cloud.topic_arn} of plans for n1" in problem.what
+
+
+@pytest.mark.parametrize(("node", "is_own"), [("n1", True), ("n2", False)])
+def test_a_filter_that_lets_no_plan_through_is_told(
+    cloud: SignedCloud, found: Found, subscription: str, node: str, is_own: bool
+) -> None:
+    for name, value in (
+        ("FilterPolicyScope", "MessageBody"),
+        ("FilterPolicy", json.dumps(own_plans(node))),
+    ):
+        cloud.sns.set_subscription_attributes(
+            SubscriptionArn=subscription, AttributeName=name, AttributeValue=value
+        )
+    problems = [finding for finding in found(by_queue(cloud)) if finding.level != "ok"]
+    assert [one.where for one in problems] == [] if is_own else ["controller.topic_arn"]
+    assert all("a filter that lets no plan of n1 through" in one.what for one in problems)
+
+
+def test_another_account_for_the_buckets_alone_is_told(cloud: SignedCloud, found: Found) -> None:
+    account = cloud.topic_arn.split(":")[4]
+    first, *_ = found(f'{by_queue(cloud)}\naccount_id = "222222222222"')
+    assert (first.level, first.where) == ("advice", "controller")
+    assert f"are to be of account 222222222222, and the topic is of {account}" in first.what
+
+
 def test_without_credentials_nothing_else_is_asked(
     cloud: SignedCloud, found: Found, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -135,11 +187,11 @@ def test_without_credentials_nothing_else_is_asked(
 @pytest.mark.parametrize(
     ("forbidden", "levels"),
     [
-        (("/observations",), ["ok", "problem", "ok", "ok", "ok"]),
+        (("/observations",), ["ok", "problem", "ok", "ok", "ok", "ok"]),
         # So S3 answers for a plan that is not there, too, to who may not list.
-        (("/plans",), ["ok"] * 7),
+        (("/plans",), ["ok"] * 8),
         # To list them may be allowed, and to put them not.
-        (("/observations/observations/",), ["ok", "ok", "problem", "ok", "ok", "ok", "ok"]),
+        (("/observations/observations/",), ["ok", "ok", "problem", *["ok"] * 5]),
     ],
 )
 def test_what_is_forbidden_is_told_as_far_as_it_can_be_known(
@@ -184,7 +236,8 @@ def test_the_command_asks_the_cloud(
     more = by_queue(cloud).replace('"plans"', '"plan"')
     path = write_node({"a": start_server("12mb").url}, budget="24mb", more=more)
     assert main(["check", str(path), "--connect", "--json"]) == 1
-    findings = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr().out
+    findings = json.loads(said[said.index("[\n {") :])  # moto prints first that it has no Docker
     (problem,) = [finding for finding in findings if finding["level"] == "problem"]
     assert problem["where"] == "controller.plans_bucket"
 

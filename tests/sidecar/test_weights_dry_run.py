@@ -114,6 +114,29 @@ def test_a_latency_counts_as_far_as_it_would(
     assert before >= then > 0
 
 
+@pytest.mark.parametrize("source", ["configured", "team"])
+def test_who_may_not_read_the_file_is_told_the_same_or_that_it_is_a_guess(
+    path: Path, documents: FolderStore, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A team was told that ten times more would count than did."""
+    text = documents.get(observation_key("n1", CYCLE), 1 << 20)
+    assert text is not None
+    told = text.replace(b'"configured"', f'"{source}"'.encode())
+    documents.put(observation_key("n1", CYCLE), told)
+    documents.put(
+        report_key("n1", "pages"),
+        report_document(1.7e9, CYCLE, ["It is so."], SettingsLimits(16 << 20)),
+    )
+    documents.put(settings_key("n1", "search"), b"{}")
+    place = ["--node", "n1", "--folder", str(path.parent / "documents")]
+    words = ["weights", "set", "pages", *place, "--dry-run", "--backend-latency", "5s"]
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    counts = "500 ms" if source == "configured" else "5000 ms"
+    assert f"For pages a backend latency of {counts} counts then." in said
+    assert ("That is a guess: " in said) == (source == "team")
+
+
 def test_without_an_observation_it_says_what_is_missing(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
