@@ -52,8 +52,10 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         )
 
     most = f"from 1 to {MOST_CYCLES_PER_DAY}"
-    add("--cycles-per-day", f"{default.cycles_per_day:g}", f"cycles of each node a day, {most}")
-    parser.add_argument(
+    cycles, one = f"{default.cycles_per_day:g}", parser.add_mutually_exclusive_group()
+    meaning = f"cycles of each node a day, {most} (default: %(default)s)"
+    one.add_argument("--cycles-per-day", default=cycles, help=meaning)
+    one.add_argument(
         "--reads-per-second",
         help="of each node: cycles a day follow from it, at a node's default settings, without "
         "early cycles",

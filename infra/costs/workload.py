@@ -65,7 +65,8 @@ BASELINE_PROCESSORS = {
 }
 # Of any other machine: one processor plans.
 OTHER_PROCESSORS = 1.0
-# As a node's file has them by default: [sampling] rate, [cycle] samples and maximum_age.
+# [cycle] samples and maximum_age as a node's file has them by default, and the rate at which
+# samples count.
 SAMPLING_RATE = 0.01
 CYCLE_SAMPLES = 500_000
 LEAST_CYCLES_PER_DAY = 24

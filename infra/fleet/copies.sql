@@ -1,10 +1,10 @@
--- Each plan once, though a folder may hold a copy of some that a bucket has. Two sources that both have
--- one and the same plan of a node tell of one node; two stacks' nodes of one name have none in common.
+-- Each plan once, though a folder may hold a copy of some that a bucket has, or a plan that stood in for
+-- one. Two sources that both have a plan of a node for one and the same observation tell of one node; two
+-- stacks' nodes of one name have none in common.
 CREATE OR REPLACE TEMP TABLE told AS
 WITH RECURSIVE prints AS (
-    SELECT source, node, cycle, made_at_seconds, hash(observation_made_at_seconds, made_at_seconds,
-        budget_bytes, method, reason, optimality_gap, mean_access_time_before_seconds,
-        mean_access_time_seconds, run_seconds) AS print
+    SELECT source, node, cycle, made_at_seconds, hash(observation_made_at_seconds, budget_bytes,
+        mean_access_time_before_seconds) AS print
     FROM kept_plans WHERE source IN (SELECT source FROM chosen)
 ), shared AS (
     SELECT DISTINCT one.source, one.node, other.source AS other

@@ -165,7 +165,7 @@ def _is_line(text: bytes) -> bool:
 
 def why_refused(source: PlanSource, key: PlanKey, text: bytes | str) -> str:
     """One sentence on a document that is no plan, or not the one that its key says."""
-    where = f"{source.name}/{key.path}"
+    where = source.place(key)
     if isinstance(text, str):
         return f"{where}: {text}"
     try:

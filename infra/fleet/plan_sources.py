@@ -51,6 +51,9 @@ class PlanSource(Protocol):
     def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
         """Those of ``keys`` that are still there: nodes prune while they are read."""
 
+    def place(self, key: PlanKey) -> str:
+        """Where that one lies, for people."""
+
 
 class FolderPlans:
     """A folder with one folder for each node, or with those in its ``plans/``."""
@@ -89,11 +92,14 @@ class FolderPlans:
     def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
         for key in keys:
             try:
-                yield key, _read_file(f"{self.name}/{key.path}")
+                yield key, _read_file(self.place(key))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 yield key, error.strerror or str(error)
+
+    def place(self, key: PlanKey) -> str:
+        return f"{self.name}/{key.path}"
 
 
 def _read_file(path: str) -> bytes | str:
@@ -138,7 +144,7 @@ class BucketPlans:
             yield from (found for found in readers.map(self._read, keys) if found is not None)
 
     def _read(self, key: PlanKey) -> Document | None:
-        with _told(f"{self.name}/{PLANS_PREFIX}/{key.path}"):
+        with _told(self.place(key)):
             try:
                 answer = self._client.get_object(
                     Bucket=self._bucket, Key=f"{PLANS_PREFIX}/{key.path}"
@@ -146,6 +152,9 @@ class BucketPlans:
             except self._client.exceptions.NoSuchKey:
                 return None
             return key, answer["Body"].read(MAX_PLAN_BYTES + 1)
+
+    def place(self, key: PlanKey) -> str:
+        return f"{self.name}/{PLANS_PREFIX}/{key.path}"
 
 
 class _told:  # noqa: N801

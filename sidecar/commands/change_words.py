@@ -54,7 +54,7 @@ def last_change(
     found = [f"{text}." if words in told_already else f"{text}: {words}."]
     history = list(history)
     if counts := _what_counted_anew(history, change["at_seconds"]):
-        found.append(f"Shortly before, what counts was changed: {counts}.")
+        found.append(f"Shortly before, what counts was changed: {counts}{_signed(counts, told)}.")
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -105,6 +105,17 @@ def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) 
         elif entry["kind"] == "yardstick":
             found = str(entry.get("words", "")).rstrip(".")
     return found
+
+
+def _signed(counts: str, told: Mapping[str, Any]) -> str:
+    """Who signed the settings of the servers that are named there."""
+    words = set(counts.replace(",", " ").split())
+    by = [
+        f"{one['name']}'s team, signed {one['settings_by']}"
+        for one in told["servers"]
+        if one.get("settings_by") and one["name"] in words
+    ]
+    return f" ({'; '.join(by)})" if by else ""
 
 
 def _others(entry: Mapping[str, Any], name: str, told: dict[str, Any]) -> str:

@@ -155,6 +155,22 @@ def test_a_partial_copy_changes_nothing(capsys, tmp_path) -> None:
     assert but_for_last_digits(found) == but_for_last_digits(truth)
 
 
+def test_a_plan_that_stood_in_for_one_of_the_bucket_is_of_the_same_node(capsys, tmp_path) -> None:
+    """A node that has both was told as two, with twice its memory."""
+    live, folder = tmp_path / "live", tmp_path / "folder"
+    write_plans(live, 1, 6)
+    (node,) = (live / "plans").iterdir()
+    own = folder / "plans" / node.name
+    own.mkdir(parents=True)
+    *_, late, last = sorted(node.iterdir())
+    shutil.move(last, own)  # the cloud was silent
+    told = json.loads(late.read_bytes())
+    told |= {"method": "hill_climbing", "made_at_seconds": told["made_at_seconds"] - 1}
+    (own / late.name).write_text(json.dumps(told))  # or late
+    found = ask(capsys, live, folder, "--no-cache")
+    assert len({(row["source"], row["node"]) for row in found["nodes"]}) == 1
+
+
 def test_nodes_of_one_name_in_two_stacks_are_two(capsys, tmp_path) -> None:
     for seed in (1, 2):
         write_plans(tmp_path / str(seed), 2, 3, seed)
