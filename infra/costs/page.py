@@ -139,8 +139,8 @@ def _busy_node(bills: _Bills) -> str:
     usd = bills.of("lambda", Workload(cycles_per_day=cycles)).nodes_usd(False)
     return (
         f"**A busy node** has more cycles: by default one ends after 500,000 samples, counted "
-        f"as at a rate of 0.01. Of {_BUSY_READS:,} reads a second, that makes {cycles:.0f} a day and "
-        f"${usd:.2f} a year (`--reads-per-second {_BUSY_READS}`). Early cycles, when the load "
+        f"as at a rate of 0.01. Of {_BUSY_READS:,} reads a second, that makes {cycles:.0f} a day "
+        f"and ${usd:.2f} a year (`--reads-per-second {_BUSY_READS}`). Early cycles, when the load "
         "changes, are not in it."
     )
 
