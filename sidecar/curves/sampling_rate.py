@@ -13,16 +13,16 @@ LOOK_SECONDS = 10.0
 MOST_SAMPLES_PER_SECOND = 5_000.0
 # The objects of a higher rate have no history, and are learnt first: not for less.
 _LEAST_INCREASE = 4.0
+# Of the objects that are kept at most, so many are enough.
+_WANTED_SHARE = 1 / 4
 # Nor so soon again, where a load comes and goes.
 _BETWEEN_INCREASES_SECONDS = 60.0
 
 
 class SamplingRate:
-    """T of one server's sampler, so that half of the objects that its monitor may keep are there,
-    and a second has no more than ``MOST_SAMPLES_PER_SECOND``; nor less than the default for that.
-
-    Where there are more, the monitor keeps fewer by itself, and the sampler follows: nothing is
-    lost by that. Policies that are simulated, which is dear, are sampled at the default rate.
+    """T of one server's sampler, so that a quarter of the objects that its monitor may keep are
+    there, and a second has no more than ``MOST_SAMPLES_PER_SECOND``; nor less than the default for
+    that. Policies that are simulated, which is dear, are sampled at the default rate.
 
     What it chooses is the ``threshold`` of the key.
     """
@@ -31,7 +31,10 @@ class SamplingRate:
         self._key, self._is_automatic = key, sampling.is_automatic
         if not (key.threshold and sampling.is_automatic):
             key.threshold = sampling.threshold
-        self._modulus, self._wanted_objects = sampling.modulus, sampling.live_objects / 2
+        self._modulus, self._wanted_objects = (
+            sampling.modulus,
+            _WANTED_SHARE * sampling.live_objects,
+        )
         self._looked_at_seconds, self._increased_at_seconds = 0.0, -math.inf
         # Of the last look: the process, T, and how many samples it had sent.
         self._counted = (0, 0, 0)
@@ -67,11 +70,7 @@ class SamplingRate:
             return round(affordable)
         if not shards.threshold:
             return old
-        if shards.threshold < old:
-            # It has dropped what is too much; or it is still to learn what is sampled beside.
-            is_much = shards.threshold <= old / _LEAST_INCREASE
-            return 2 * shards.threshold if is_much and len(shards) > self._wanted_objects else old
         keys = monitor.previous.keys if monitor.previous is not None else 0
         objects = max(len(shards) / shards.rate, float(keys), 1.0)
         found = min(self._wanted_objects / objects * self._modulus, affordable)
-        return round(found) if found >= _LEAST_INCREASE * old else old
+        return old if old / 2 < found < _LEAST_INCREASE * old else max(1, round(found))
