@@ -9,7 +9,8 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.sampler_key import SamplerKey
 
 LOOK_SECONDS = 10.0
-# A sample costs server and sidecar a microsecond or two each: so many are a hundredth of a core.
+# A sample costs the server less than a microsecond, and the sidecar as much
+# (docs/research/measured.md): so many are less than a hundredth of a core.
 MOST_SAMPLES_PER_SECOND = 5_000.0
 # The objects of a higher rate have no history, and are learnt first: not for less.
 _LEAST_INCREASE = 4.0
@@ -31,10 +32,8 @@ class SamplingRate:
         self._key, self._is_automatic = key, sampling.is_automatic
         if not (key.threshold and sampling.is_automatic):
             key.threshold = sampling.threshold
-        self._modulus, self._wanted_objects = (
-            sampling.modulus,
-            _WANTED_SHARE * sampling.live_objects,
-        )
+        self._modulus = sampling.modulus
+        self._wanted_objects = _WANTED_SHARE * sampling.live_objects
         self._looked_at_seconds, self._increased_at_seconds = 0.0, -math.inf
         # Of the last look: the process, T, and how many samples it had sent.
         self._counted = (0, 0, 0)
