@@ -90,7 +90,7 @@ class Actuator(WatchedServers):
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
         self._stop = self._thread.stopping
-        self.looks_on, self.at_seconds = False, time.time()
+        self.looks_on, self._begins, self.at_seconds = False, False, time.time()
         self.readings: dict[str, ServerReading] = {}
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
@@ -115,12 +115,12 @@ class Actuator(WatchedServers):
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
             self.set_targets(targets_bytes, purpose, asked, note)
             self.intermediate_sizes.begin(sizes_bytes)
-            self.looks_on = False
+            self.looks_on = self._begins = False
 
     def watch(self) -> None:
         """From now on set nothing, whatever is planned."""
         with self._lock:
-            self.looks_on = True
+            self.looks_on, self._begins = True, False
             self.guard.rest()
             self.intermediate_sizes.begin({**self.targets(), **self.intermediate_sizes.sizes_bytes})
             self.convergence.rest()
@@ -247,7 +247,7 @@ class Actuator(WatchedServers):
         """Who set sizes by hand, and the budget: where it fell below what is wanted, all give."""
         counts = not self.looks_on or self._store.now.control.engaged
         note_manual_resizes(self._watches, self._manual_resizes, counts=counts)
-        self._look_at_budget(acts=not self.looks_on)
+        self._look_at_budget()
         self.intermediate_sizes.budget_bytes = budget_bytes = self.budget.bytes
         if self.looks_on or not self.intermediate_sizes.sizes_bytes:
             return
@@ -263,11 +263,13 @@ class Actuator(WatchedServers):
     def look_at_budget(self) -> None:
         """As who sets sizes from now on: what would fit while nobody did is not in force."""
         with self._lock:
-            self._look_at_budget(acts=True)
+            self._begins = True  # until it does
+            self._look_at_budget()
 
-    def _look_at_budget(self, *, acts: bool) -> None:
+    def _look_at_budget(self) -> None:
         planned, read = self._store.now.targets_bytes, self.readings
         unread_bytes = sum(size for name, size in planned.items() if name not in read)
+        acts = self._begins or not self.looks_on
         self.budget.refresh(list(read.values()), acts=acts, unread_bytes=unread_bytes)
 
     def _look_on(self) -> None:

@@ -91,6 +91,7 @@ class FallenBudget:
         again."""
         if budget.source == "rss" and sum(goals_bytes.values()) > budget.bytes:
             self._remember(self._had(goals_bytes))
+            self._budget_bytes = budget.bytes
         return with_minima_that_fit(self.sheltered(servers, budget), budget.bytes)
 
     def least_bytes(self, servers: Sequence[ServerConfig]) -> int:
@@ -127,6 +128,8 @@ class FallenBudget:
         own, planned, before = _own(state), state.targets_bytes, state.before_fall_bytes
         if before.keys() != planned.keys():  # of before other servers were in the node's file
             before = {}
+        # It may have fallen further, and nobody has so much.
+        self._budget_bytes = min(self._budget_bytes, budget.bytes)
         falls = max(sum(planned.values()), sum(sizes_bytes.values())) > budget.bytes
         if falls:
             if tell_what_does_not_fit(servers, budget.bytes):
