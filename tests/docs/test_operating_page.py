@@ -1,4 +1,4 @@
-"""The commands of ``docs/operate/operating.md`` are commands; the glossary has their words."""
+"""The commands of ``docs/operate/operating.md`` and ``teams.md`` are commands; the glossary has their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.commands.parser import COMMANDS, make_parser
 from sidecar.preflight.files import acl_line
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "operate" / "operating.md").read_text()
+TEXT = "\n".join((DOCS / "operate" / f"{name}.md").read_text() for name in ("operating", "teams"))
 GLOSSARY = (DOCS / "start" / "glossary.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 TYPED = re.findall(r"^spreds .*$", BLOCKS, re.MULTILINE)
