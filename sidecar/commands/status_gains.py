@@ -32,10 +32,17 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
     gain = told.get("installed_gain")
     if gain and gain["ratio"] is not None:
         without = ": what moves, restarts and refused writes cost is not in it"
+        stated = ", ".join(
+            server["name"]
+            for server in told["servers"]
+            if server["backend_latency_source"] == "team"
+        )
+        as_stated = f" (of {stated} as its team states it)" if stated else ""
         yield (
             f"since {time_of_day(gain['since_seconds'])} the mean access time has been "
             f"{_shorter(gain['ratio'])}, against the same reads with the sizes that SPREDS found, "
-            f"by the curves, at today's latencies and weights{without if is_verbose else ''}"
+            f"by the curves, at today's latencies{as_stated} and weights"
+            f"{without if is_verbose else ''}"
         )
     if is_verbose:
         yield from _would_have_been(told)

@@ -115,7 +115,7 @@ def _runs(name: str, node: str, cloud: CloudConfig) -> Finding:
         _counts(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
     )
     if not runs:
-        if plans := _plans(node, cloud):  # an emulator counts no runs
+        if plans := _plans(node, cloud, datetime.now(UTC) - _LOOKED_BACK):  # of an emulator
             what = f"{name} may run; plans of {node} in the last hour: {plans}"
             return Finding("ok", _WHERE, what)
         what = f"{name} may run; no run of it is counted in the last hour"
@@ -129,24 +129,23 @@ def _runs(name: str, node: str, cloud: CloudConfig) -> Finding:
         f"{name}: of {count} {sum(errors.values()):.0f} failed, and "
         f"{sum(throttles.values()):.0f} were refused for want of concurrency"
     )
-    if max(runs) > max(bad):
+    if max(runs) > max(bad) or _plans(node, cloud, max(bad) + _PERIOD):
         since = max(bad).astimezone()
         return Finding("ok", _WHERE, f"{what}; none since {since:%H:%M}")
     log = f"read its log: aws logs tail /aws/lambda/{name} --since 1h"
     return Finding("problem", _WHERE, what, log)
 
 
-def _plans(node: str, cloud: CloudConfig) -> int:
-    """Those of the last hour in their bucket, as far as they may be seen."""
+def _plans(node: str, cloud: CloudConfig, since: datetime) -> int:
+    """Those since then in their bucket, as far as they may be seen."""
     from sidecar.storage.aws import aws_errors
 
-    since = int((datetime.now(UTC) - _LOOKED_BACK).timestamp())
     owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
     try:
         told = _client("s3", cloud).list_objects_v2(
             Bucket=cloud.plans_bucket,
             Prefix=f"{PLANS_PREFIX}/{node}/",
-            StartAfter=plan_key(node, since),
+            StartAfter=plan_key(node, int(since.timestamp())),
             **owner,
         )
     except aws_errors() as error:

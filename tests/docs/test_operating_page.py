@@ -1,4 +1,5 @@
-"""The commands of ``docs/operate/operating.md`` and ``teams.md`` are commands; the glossary has their words."""
+"""The commands of ``docs/operate/operating.md`` and ``teams.md`` are commands; the glossary has
+their words."""
 
 from __future__ import annotations
 

@@ -116,6 +116,19 @@ def test_what_failed_before_it_was_mended_is_told_and_no_problem(
     assert "; none since " in ok.what
 
 
+def test_plans_since_then_tell_that_it_is_over_too(
+    cloud: SignedCloud, found: Found, function: StartedFunction
+) -> None:
+    """An emulator counted no run that went well, and the problem stayed for an hour."""
+    function.count("Invocations", 2, minutes_ago=30)
+    function.count("Throttles", 2, minutes_ago=30)
+    key = plan_key("n1", int(time.time()) - 60)
+    cloud.s3.put_object(Bucket="plans", Key=key, Body=b"{}")
+    assert [one.level for one in found()] == ["ok"]
+    cloud.s3.delete_object(Bucket="plans", Key=key)
+    assert [one.level for one in found()] == ["problem"]
+
+
 def test_observations_that_were_refused_are_counted(
     cloud: SignedCloud, found: Found, function: StartedFunction
 ) -> None:

@@ -255,3 +255,15 @@ def test_a_latency_that_is_on_file_is_known_before_the_first_observation(
     server = {"keep_reason": None, "backend_latency": on_file, "configured_latency_seconds": None}
     told = {"up": True, "keep_reason": None, "backend_latency_seconds": None}
     assert ("neither configured nor measured" in waits_words(server, told)) == waits
+
+
+def test_what_was_won_names_whose_latency_is_stated() -> None:
+    """A team that exaggerated made it twice as much."""
+    told = _status()
+    for server in told["servers"]:
+        server["backend_latency_source"] = "configured"
+    won = "at today's latencies and weights"
+    assert any(won in line for line in gains(told, is_verbose=False))
+    told["servers"][1]["backend_latency_source"] = "team"
+    stated = "at today's latencies (of b as its team states it) and weights"
+    assert any(stated in line for line in gains(told, is_verbose=False))
