@@ -259,7 +259,7 @@ def test_a_latency_that_is_on_file_is_known_before_the_first_observation(
 
 def test_what_was_won_names_whose_latency_is_stated() -> None:
     """A team that exaggerated made it twice as much."""
-    told = _status()
+    told = _status()["sidecar"]
     for server in told["servers"]:
         server["backend_latency_source"] = "configured"
     won = "at today's latencies and weights"
