@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
-from solver_lambda.planning.size_ranges import attainable_minima
-
-# A miss ratio that is higher by less is as good.
-_HARDLY = 0.001
+from solver_lambda.planning.size_ranges import attainable_minima, useful_bytes
 
 
 def giving_unused(
@@ -96,17 +90,9 @@ def beside_wishes(
     """No team's wish takes what another server has below half of an equal share, as far as that
     brings it hits. ``immodest``: whose wishes count for that much."""
     return tuple(
-        _keeping_half(one, min(half_bytes, _useful_bytes(one))) if {*immodest} - {one.name} else one
+        _keeping_half(one, min(half_bytes, useful_bytes(one))) if {*immodest} - {one.name} else one
         for one in servers
     )
-
-
-def _useful_bytes(server: ServerObservation) -> int:
-    """The least size at which it hits hardly less than with what it has."""
-    now = float(server.curve.miss_ratio(server.maxmemory_bytes))
-    sizes, ratios = server.curve.from_zero()
-    least = float(sizes[np.argmax(ratios <= now + _HARDLY)])
-    return min(server.maxmemory_bytes, math.ceil(least))
 
 
 def _keeping_half(server: ServerObservation, half_bytes: int) -> ServerObservation:

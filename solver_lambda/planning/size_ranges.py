@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
@@ -12,6 +15,10 @@ from solver_lambda.planning.quiet import is_quiet
 # Codes of servers that are kept because their curve is not known yet. Of others it will never be.
 _STILL_LEARNT = ("no_samples:", "few_samples:", "warming_up:")
 _LISTED = 5
+# A curve that may be off by so much tells nothing; one that was refuted is off by less.
+_NOTHING_KNOWN = 1.0
+# A miss ratio that is higher by less is as good.
+_HARDLY = 0.001
 
 
 class InfeasibleError(ValueError):
@@ -47,8 +54,10 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
     1. the budget: if the least sizes exceed it, rule 4 is dropped;
     2. ``keep_reason`` keeps a size as it is, and a curve whose expected error is above
        ``maximum_curve_error_ratio`` keeps it from shrinking, within the server's bounds: it may be
-       that very size that made the curve wrong, so it is never kept from growing. A quiet server
-       may lose what others gain by: next to nothing is missed of it, whatever its curve is;
+       that very size that made the curve wrong, so it is not kept from growing. One of which
+       nothing is known yet grows only into what brings nobody hits: what it gains is a guess. A
+       quiet server may lose what others gain by: next to nothing is missed of it, whatever its
+       curve is;
     3. a server's minimum, as far as ``attainable_minima`` goes, and its maximum; a minimum of 0
        is one byte;
     4. ``dwell_seconds``: a server that was changed keeps its size for so long.
@@ -163,6 +172,8 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
         if size and is_quiet(server, observation):
             return SizeRange(low, high)
         low = min(max(size, low), high)
+        if size and server.curve_error_ratio >= _NOTHING_KNOWN:
+            high = min(high, max(low, size + _idle_share_bytes(observation)))
         reason = (
             "too little is known of its curve: it may be off by "
             f"{100 * server.curve_error_ratio:.3g} points, and no server shrinks by one that "
@@ -175,6 +186,26 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
             f"{server.name} has no maxmemory and is to be kept as it is: {reason}"
         )
     return SizeRange(low, high, reason)
+
+
+def _idle_share_bytes(observation: Observation) -> int:
+    """What each server of which nothing is known may have of the memory that brings nobody hits."""
+    idle = observation.budget_bytes - sum(one.maxmemory_bytes for one in observation.servers)
+    idle += sum(
+        max(0, one.maxmemory_bytes - max(one.minimum_bytes, useful_bytes(one)))
+        for one in observation.servers
+        if one.keep_reason is None and one.curve_error_ratio < _NOTHING_KNOWN
+    )
+    count = sum(one.curve_error_ratio >= _NOTHING_KNOWN for one in observation.servers)
+    return max(0, idle) // max(1, count)
+
+
+def useful_bytes(server: ServerObservation) -> int:
+    """The least size at which it hits hardly less than with what it has."""
+    now = float(server.curve.miss_ratio(server.maxmemory_bytes))
+    sizes, ratios = server.curve.from_zero()
+    least = float(sizes[np.argmax(ratios <= now + _HARDLY)])
+    return min(server.maxmemory_bytes, math.ceil(least))
 
 
 def changed_lately_seconds(server: ServerObservation, observation: Observation) -> float | None:
