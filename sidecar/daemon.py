@@ -65,7 +65,8 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
-        self._learnt = LearntCurves(config.state_file, self._monitors, self._sampler_keys)
+        modulus = config.sampling.modulus
+        self._learnt = LearntCurves(config.state_file, self._monitors, self._sampler_keys, modulus)
         sampled = (config.sampling, self._monitors, self._sampler_keys)
         self._samples = SampleIntake(*sampled, self._actuator.run_ids, self.metrics)
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)

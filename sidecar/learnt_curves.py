@@ -18,6 +18,7 @@ from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.learnt import Array, learnt_of, learnt_threshold
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.samples.sampler_key import SamplerKey
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.storage.store import write_whole
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class LearntCurves:
         state_file: Path | None,
         monitors: Mapping[str, GuardedMonitor],
         keys: Mapping[str, SamplerKey],
+        modulus: int = DEFAULT_MODULUS,
     ) -> None:
         self._path = state_file.with_name(f"{state_file.name}.curves") if state_file else None
         self._monitors = monitors
@@ -48,7 +50,7 @@ class LearntCurves:
         for name, learnt in self._load().items():
             if name in monitors:
                 monitors[name].learnt = learnt
-                keys[name].threshold = learnt_threshold(learnt)
+                keys[name].threshold = learnt_threshold(learnt, modulus)
 
     def after(
         self, note: Callable[[Mapping[str, ReadCounts], float], None]

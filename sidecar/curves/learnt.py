@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, Remembered
 from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
+from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
 
 Array = npt.NDArray[Any]
@@ -54,11 +54,13 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
     }
 
 
-def learnt_threshold(learnt: Learnt) -> int:
-    """T of its objects; 0 where that cannot be."""
+def learnt_threshold(learnt: Learnt, modulus: int) -> int:
+    """T of its objects; 0 where that cannot be, or where P is another one now."""
     population = learnt.get("population", np.zeros(0))
-    threshold = int(population[-1]) if population.shape == (5,) else 0
-    return threshold if 1 <= threshold <= DEFAULT_MODULUS else 0
+    if population.shape != (5,) or int(population[2]) != modulus:
+        return 0
+    threshold = int(population[-1])
+    return threshold if 1 <= threshold <= modulus else 0
 
 
 def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:

@@ -195,6 +195,9 @@ def test_it_is_on_file(
     again = LearntCurves(state, {"s.0": anew, "other": guarded()}, {"s.0": key})
     assert anew.learnt is not None
     assert key.threshold == monitor.shards.threshold  # at which its keys are known
+    # With another P that is no T at all, and CONFIG SET refused it for ever.
+    LearntCurves(state, {"s.0": guarded()}, {"s.0": key}, 65_536)
+    assert key.threshold == 0
     again.save()  # of who has taken nothing yet nothing is lost
     third = guarded()
     third.observe(STATS, BUDGET)

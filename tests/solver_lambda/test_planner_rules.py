@@ -16,6 +16,8 @@ from solver_lambda.planning.moving import moving_misses
 from solver_lambda.planning.planner import make_plan
 from solver_lambda.solvers.dirichlet import DirichletSearch
 
+MIB = 1 << 20
+
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 SEEDS = st.integers(0, 10**6)
 
@@ -275,3 +277,29 @@ def test_the_misses_of_a_move_are_those_of_a_cache_that_fills(make_observation, 
         size += 0.01 * (misses + written)
     assert float(moving_misses(server, 800)) == pytest.approx(extra, rel=0.05)
     assert float(moving_misses(server, 200)) == 0.0
+
+
+@pytest.mark.parametrize("idle_mib", [0, 10])
+def test_one_of_which_nothing_is_known_grows_only_into_what_brings_nobody_hits(
+    make_observation, idle_mib
+):
+    """By a guess it took the memory of a loop that paused for the first time."""
+    falls = MissRatioCurve(np.array([0.0, 64.0 * MIB]), np.array([1.0, 0.1]))
+    holds = MissRatioCurve(
+        np.array([0.0, (16.0 - idle_mib) * MIB, 64.0 * MIB]), np.array([1.0, 0.2, 0.2])
+    )
+    observation = make_observation(2)
+    sizes = {"maxmemory_bytes": 16 * MIB, "minimum_bytes": MIB, "maximum_bytes": None}
+    for place, changes in enumerate(
+        (
+            {"curve": falls, "curve_error_ratio": 1.0, "backend_latency_seconds": 1.0},
+            {"curve": holds, "curve_error_ratio": 0.0, "backend_latency_seconds": 0.01},
+        )
+    ):
+        observation = with_server(observation, place, **sizes, **changes)
+    observation = dataclasses.replace(observation, budget_bytes=32 * MIB, unit_bytes=MIB // 8)
+    planned = [one.maxmemory_bytes for one in plan_of(observation).servers]
+    assert planned[0] == pytest.approx((16 + idle_mib) * MIB, abs=MIB // 4)
+    # As soon as something is known of it, it may have what is worth more there.
+    known = with_server(observation, 0, curve_error_ratio=0.9)
+    assert plan_of(known).servers[0].maxmemory_bytes > 27 * MIB
