@@ -67,9 +67,8 @@ class SamplingRate:
         affordable = min(max(float(least), affordable), float(self._modulus))
         if affordable <= old / 2:
             return round(affordable)
-        if not shards.threshold:
-            return old
-        keys = monitor.previous.keys if monitor.previous is not None else 0
-        objects = max(len(shards) / shards.rate, float(keys), 1.0)
+        if not shards.threshold or monitor.previous is None:
+            return old  # nobody knows how many keys it has
+        objects = max(len(shards) / shards.rate, float(monitor.previous.keys), 1.0)
         found = min(self._wanted_objects / objects * self._modulus, affordable)
         return old if old / 2 < found < _LEAST_INCREASE * old else max(1, round(found))

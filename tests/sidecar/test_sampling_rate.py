@@ -3,6 +3,7 @@ cost."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.monitored_load import STATS
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.sample_batches import SampledServer, number_hashes
 
@@ -35,6 +37,7 @@ class Sampled:
         sampling = SamplingConfig("", is_automatic, threshold, live_objects=LIVE_OBJECTS)
         self.rate = SamplingRate(sampling, self.key)
         self.monitor = ServerMonitor("a", live_objects=LIVE_OBJECTS)
+        self.monitor.previous = replace(STATS, keys=0)  # it has just begun
         self.sampler = SampledServer(instance=7)
         self.now_seconds = 0.0
         self._generator = np.random.default_rng(1)
@@ -98,6 +101,16 @@ def test_a_busy_server_sends_no_more_samples_than_they_may_cost() -> None:
     assert rate * 40_000 <= 1.1 * MOST_SAMPLES_PER_SECOND
     one.serve(300, 4_000_000 // 10, looks=2)
     assert one.key.threshold >= FIRST  # nor fewer than the default: a curve comes first
+
+
+def test_a_large_server_is_not_taken_for_a_small_one_before_it_answers() -> None:
+    one = Sampled()
+    one.monitor.previous = None
+    one.serve(100_000, 100, looks=5)
+    assert one.key.threshold == FIRST
+    one.monitor.previous = replace(STATS, keys=100_000)
+    one.serve(100_000, 100, looks=5)
+    assert one.key.threshold <= FIRST
 
 
 def test_a_rate_that_is_given_stays() -> None:
