@@ -16,6 +16,7 @@ _STEPS = 4
 _TIMES_AHEAD = 3.0
 _GROWTH = 2.0
 _MOST_GROWTH = 0.25
+_KNOWN_BEFORE = 0.99
 
 
 class GrowthMargin:
@@ -31,15 +32,18 @@ class GrowthMargin:
     def __init__(self) -> None:
         self._weights: deque[float] = deque(maxlen=_STEPS + 1)
         self._objects = 0
+        self._was_known = False
 
     def step(self, weight_bytes: float, objects: int) -> None:
         """At the end of a step: what the stack stands for, and objects in it."""
         self._weights.append(weight_bytes)
         self._objects = objects
+        self._was_known |= len(self._weights) > _STEPS and not self._is_unknown
 
     def forget(self) -> None:
         """The stack is another one."""
         self._weights.clear()
+        self._was_known = False
 
     @property
     def growth_ratio(self) -> float:
@@ -49,8 +53,15 @@ class GrowthMargin:
         return _TIMES_AHEAD * max(0.0, 1 - self._weights[0] / self._weights[-1])
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether so much is new that most keys had no time to come back: nothing is known yet."""
+    def error_ratio(self) -> float:
+        """Of a curve where so much is new that most keys had no time to come back: 1 where nothing
+        was ever known, and hardly less where something was; else 0."""
+        if not self._is_unknown:
+            return 0.0
+        return _KNOWN_BEFORE if self._was_known else 1.0
+
+    @property
+    def _is_unknown(self) -> bool:
         return self.growth_ratio > _MOST_GROWTH
 
     def filled_shares(self, held_bytes: FloatArray, full_bytes: float) -> FloatArray:

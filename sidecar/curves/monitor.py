@@ -239,8 +239,8 @@ class ServerMonitor:
         budget_bytes: int,
         swing_bytes: int,
     ) -> float:
-        if memory and self.counts.growth_margin.is_unknown:
-            return 1.0
+        if memory and (unknown := self.counts.growth_margin.error_ratio):
+            return unknown
         return stated_error(
             self.counts,
             memory.shape if memory else CYCLE,

@@ -307,3 +307,20 @@ def test_only_sizes_that_hold_nearly_everything_are_to_hold_what_comes() -> None
 def test_more_sampled_objects_leave_less_to_chance() -> None:
     margins = [float(outlook_of([1.0], n).depths(np.array([1.0]))[0]) for n in (0, 16, 64, 10**4)]
     assert margins == pytest.approx([1.5, 1.5, 1.25, 1.02])
+
+
+def test_what_was_known_once_is_told_from_what_never_was() -> None:
+    """Of the one a plan gives only what nobody uses; the other may have gained new keys."""
+    margin = GrowthMargin()
+    for weight in range(1, 9):
+        margin.step(100.0 * weight, 1000)
+    assert margin.error_ratio == 1.0
+    for _ in range(5):
+        margin.step(800.0, 1000)
+    assert margin.error_ratio == 0.0
+    margin.step(8000.0, 1000)
+    assert 0.9 < margin.error_ratio < 1.0
+    margin.forget()
+    for weight in range(1, 9):
+        margin.step(100.0 * weight, 1000)
+    assert margin.error_ratio == 1.0
