@@ -188,9 +188,9 @@ def test_the_service_may_call_what_its_libraries_call() -> None:
 
 
 def test_teams_pass_through_the_services_folder_and_cannot_list_it() -> None:
-    """systemd sets the mode anew at each start, so the operating page must live with it."""
+    """systemd sets the mode anew at each start, so the page for teams must live with it."""
     mode = re.search(r"^StateDirectoryMode=(\d+)$", UNIT.read_text(), re.MULTILINE)
     assert mode is not None
     assert int(mode[1], 8) & 0o007 == 0o001
-    recipe = (INSTALL.parent / "operating.md").read_text()
+    recipe = (INSTALL.parent / "teams.md").read_text()
     assert f"install -d -m {mode[1]} -o spreds -g spreds /var/lib/spreds " in recipe
