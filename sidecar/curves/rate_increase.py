@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from sidecar.curves.batch_by_parts import Parts, references_of
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import Batch
 
-# The successor knows enough when it has seen this share of what the present stack has seen.
-_SEEN_SHARE = 0.9
+# The successor knows enough when it has seen this share of what the present stack has seen, less
+# so many standard errors of that: a few objects tell hardly how much it was.
+_SEEN_SHARE, _ERRORS = 0.9, 2.0
 
 
 class RateIncrease:
@@ -52,7 +55,8 @@ class RateIncrease:
 
     def _has_seen_as_much(self, shards: Shards) -> bool:
         successor = self.successor
-        if successor is None or not successor.rate:
+        if successor is None or not successor.rate or len(successor) < len(shards):
             return False
         seen = successor.stack.total_weight / successor.rate
-        return seen >= _SEEN_SHARE * shards.stack.total_weight / max(shards.rate, 1e-18)
+        share = max(0.0, _SEEN_SHARE - _ERRORS / math.sqrt(max(1, len(shards))))
+        return seen >= share * shards.stack.total_weight / max(shards.rate, 1e-18)

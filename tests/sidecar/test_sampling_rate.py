@@ -80,6 +80,14 @@ def test_what_was_learnt_goes_on_when_the_rate_rises() -> None:
     assert min(known[known.index(max(known)) :]) >= 0.9 * 300 * 100
 
 
+@pytest.mark.parametrize("keys", [20, 40, 100, 500])
+def test_of_a_very_small_cache_all_keys_are_known_within_minutes(keys: int) -> None:
+    """Three keys of it that happened to be sampled stood for three hundred, for a whole cycle."""
+    one = Sampled()
+    one.serve(keys, 50, looks=20)
+    assert len(one.monitor.shards) == keys
+
+
 def test_it_rises_at_most_once_a_minute() -> None:
     one = Sampled()
     changed = []

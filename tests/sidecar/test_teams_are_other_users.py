@@ -45,7 +45,7 @@ def tmp_path(folder_of_all: Path) -> Path:
 
 @pytest.fixture
 def path(write_node: WriteNode, tmp_path: Path) -> Path:
-    """As docs/operate/operating.md says: nobody but the operator reads the file and its secrets."""
+    """As docs/operate/teams.md says: nobody but the operator reads the file and its secrets."""
     (tmp_path / "a.secret").write_text("hunter2")
     keys = 'password_file = "a.secret"\nmaximum = "16mb"'
     more = '[controller]\nkind = "embedded"\nfolder = "documents"\n'
