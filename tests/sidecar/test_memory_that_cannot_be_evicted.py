@@ -167,10 +167,10 @@ def test_room_of_a_process_that_is_gone_goes_back(
 
         def largest() -> bool:
             fill(servers["b"], 46)  # it gets more as it fills
-            return maxmemory(servers["b"]) == before["b"]
+            is_planned = sidecar._actuator.targets() == before  # it may not have given any yet
+            return is_planned and maxmemory(servers["b"]) == before["b"]
 
         wait_until(largest, sidecar.metrics.snapshot, pause_seconds=0.2)
-        assert sidecar._actuator.targets() == before
 
 
 def test_clients_of_one_server_do_not_keep_another_from_what_its_keys_need(
