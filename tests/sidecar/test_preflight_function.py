@@ -18,6 +18,8 @@ from tests.sidecar.signed_cloud import SignedCloud
 from tests.sidecar.started_function import StartedFunction, started_function
 
 Found = Callable[[], list[Finding]]
+# The cloud is that of other tests too, and theirs may leave plans of their node.
+NODE = "asks-of-its-function"
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def found(cloud: SignedCloud, write_node: WriteNode) -> Found:
     config = load_config(write_node({"a": "redis://127.0.0.1:1"}, more=by_queue(cloud)))
     chosen = config.controller.cloud
     assert chosen is not None
-    return lambda: list(check_function(config.node, chosen))
+    return lambda: list(check_function(NODE, chosen))
 
 
 @pytest.fixture
@@ -49,14 +51,14 @@ def test_where_no_runs_are_counted_its_plans_are(
     cloud: SignedCloud, found: Found, function: StartedFunction
 ) -> None:
     now = int(time.time())
-    keys = [plan_key("n1", cycle) for cycle in (now - 7200, now - 60, now - 3)]
+    keys = [plan_key(NODE, cycle) for cycle in (now - 7200, now - 60, now - 3)]
     for key in (*keys, plan_key("n2", now)):
         cloud.s3.put_object(Bucket="plans", Key=key, Body=b"{}")
     (ok,) = found()
-    for key in (*keys, plan_key("n2", now)):  # the cloud is that of other tests, too
+    for key in keys:
         cloud.s3.delete_object(Bucket="plans", Key=key)
     assert ok.level == "ok"
-    assert ok.what == f"{function.name} may run; plans of n1 in the last hour: 2"
+    assert ok.what == f"{function.name} may run; plans of {NODE} in the last hour: 2"
 
 
 def test_observations_that_start_nothing_are_a_problem(
@@ -66,7 +68,7 @@ def test_observations_that_start_nothing_are_a_problem(
         told()
         (problem,) = found()
         assert problem.level == "problem"
-        assert "observations of n1 in observations start no function" in problem.what
+        assert f"observations of {NODE} in observations start no function" in problem.what
         assert "a deployment alone leaves what was changed by hand" in problem.remedy
 
 
@@ -79,7 +81,7 @@ def test_a_task_is_started_by_another_service_and_named(
         more = by_queue(cloud).replace(cloud.endpoint_url, url.partition("/plans")[0])
         config = load_config(write_node({"a": "redis://127.0.0.1:1"}, more=more))
         assert config.controller.cloud is not None
-        (ok,) = check_function(config.node, config.controller.cloud)
+        (ok,) = check_function(NODE, config.controller.cloud)
     assert (ok.level, "starts a task by EventBridge" in ok.what) == ("ok", True)
 
 
@@ -122,7 +124,7 @@ def test_plans_since_then_tell_that_it_is_over_too(
     """An emulator counted no run that went well, and the problem stayed for an hour."""
     function.count("Invocations", 2, minutes_ago=30)
     function.count("Throttles", 2, minutes_ago=30)
-    key = plan_key("n1", int(time.time()) - 60)
+    key = plan_key(NODE, int(time.time()) - 60)
     cloud.s3.put_object(Bucket="plans", Key=key, Body=b"{}")
     assert [one.level for one in found()] == ["ok"]
     cloud.s3.delete_object(Bucket="plans", Key=key)
