@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -66,7 +67,9 @@ class ForkedProgram:
     def send_signal(self, number: int) -> None:
         """Nothing where it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may be gone, and the server that forked it about to tell how it ended.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """SIGKILL."""
