@@ -203,16 +203,16 @@ class RedisServer:
 
     def start_sampling(
         self, reading: ServerReading, sampling: SamplingConfig, *, anew: bool
-    ) -> bool:
+    ) -> int | None:
         """Give the sampler its knobs and its secret, if ``reading`` says that they differ, or
-        ``anew``, as no reading tells the secret; whether it was done.
+        ``anew``, as no reading tells the secret; the threshold that it was given.
 
         It connects anew before: whoever was at the endpoint before us may have its connection
         still, and would be shown the secret.
         """
         prefix = reading.sampler_prefix
         if prefix is None:
-            return False
+            return None
         threshold = self.sampler_key.threshold or sampling.threshold
         wanted = {
             f"{prefix}modulus": str(sampling.modulus),
@@ -220,11 +220,11 @@ class RedisServer:
             f"{prefix}endpoint": sampling.endpoint,
         }
         if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
-            return False
+            return None
         self.sampler_key.give(threshold, sampling.modulus)
         self.stop_sampling(prefix, {})
         self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
-        return True
+        return threshold
 
     def stop_sampling(self, prefix: str, found: Mapping[str, str]) -> None:
         """Turn the sampler off, with its other knobs as they were ``found``; it forgets the

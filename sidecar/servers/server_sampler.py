@@ -71,9 +71,9 @@ class ServerSampler:
     def _start(self, reading: ServerReading) -> None:
         is_silent = self._has_secret and self._is_silent()
         anew = is_silent or not self._has_secret
-        if not self._server.start_sampling(reading, self._sampling, anew=anew):
+        threshold = self._server.start_sampling(reading, self._sampling, anew=anew)
+        if threshold is None:
             return
-        threshold = self._server.sampler_key.threshold or self._sampling.threshold
         again = " again: somebody had changed its sampler's settings"
         if is_silent:
             again = " again: nothing has come from it"

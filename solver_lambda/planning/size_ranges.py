@@ -69,18 +69,18 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
         InfeasibleError: the budget does not hold the sizes that must be kept, or a server without
             ``maxmemory`` has to keep it.
     """
-    minima = attainable_minima(observation)
-    if not lasting:
-        ranges = {
-            server.name: _range_now(server, observation, minima[server.name])
-            for server in observation.servers
-        }
-        if least_bytes(ranges) <= observation.budget_bytes:
-            return ranges
+    minima, idle_share_bytes = attainable_minima(observation), _idle_share_bytes(observation)
     ranges = {
-        server.name: _lasting_range(server, observation, minima[server.name])
+        server.name: _lasting_range(server, observation, minima[server.name], idle_share_bytes)
         for server in observation.servers
     }
+    if not lasting:
+        now = {
+            server.name: _range_now(server, observation, ranges[server.name])
+            for server in observation.servers
+        }
+        if least_bytes(now) <= observation.budget_bytes:
+            return now
     if least_bytes(ranges) > observation.budget_bytes:
         kept = sorted(name for name, found in ranges.items() if found.kept_because is not None)
         raise InfeasibleError(
@@ -161,7 +161,9 @@ def least_bytes(ranges: Mapping[str, SizeRange]) -> int:
     return sum(found.low_bytes for found in ranges.values())
 
 
-def _lasting_range(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
+def _lasting_range(
+    server: ServerObservation, observation: Observation, low: int, idle_share_bytes: int
+) -> SizeRange:
     """``low`` is its attainable minimum."""
     high = observation.budget_bytes if server.maximum_bytes is None else server.maximum_bytes
     size = server.maxmemory_bytes
@@ -173,7 +175,7 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
             return SizeRange(low, high)
         low = min(max(size, low), high)
         if size and server.curve_error_ratio >= _NOTHING_KNOWN:
-            high = min(high, max(low, size + _idle_share_bytes(observation)))
+            high = min(high, max(low, size + idle_share_bytes))
         reason = (
             "too little is known of its curve: it may be off by "
             f"{100 * server.curve_error_ratio:.3g} points, and no server shrinks by one that "
@@ -190,14 +192,16 @@ def _lasting_range(server: ServerObservation, observation: Observation, low: int
 
 def _idle_share_bytes(observation: Observation) -> int:
     """What each server of which nothing is known may have of the memory that brings nobody hits."""
+    count = sum(one.curve_error_ratio >= _NOTHING_KNOWN for one in observation.servers)
+    if not count:
+        return 0
     idle = observation.budget_bytes - sum(one.maxmemory_bytes for one in observation.servers)
     idle += sum(
         max(0, one.maxmemory_bytes - max(one.minimum_bytes, useful_bytes(one)))
         for one in observation.servers
         if one.keep_reason is None and one.curve_error_ratio < _NOTHING_KNOWN
     )
-    count = sum(one.curve_error_ratio >= _NOTHING_KNOWN for one in observation.servers)
-    return max(0, idle) // max(1, count)
+    return max(0, idle) // count
 
 
 def useful_bytes(server: ServerObservation) -> int:
@@ -217,8 +221,9 @@ def changed_lately_seconds(server: ServerObservation, observation: Observation) 
     return ago if 0 <= ago < observation.planning.dwell_seconds else None
 
 
-def _range_now(server: ServerObservation, observation: Observation, low: int) -> SizeRange:
-    lasting = _lasting_range(server, observation, low)
+def _range_now(
+    server: ServerObservation, observation: Observation, lasting: SizeRange
+) -> SizeRange:
     size, planning = server.maxmemory_bytes, observation.planning
     ago = changed_lately_seconds(server, observation)
     if lasting.is_fixed or not size or ago is None:
