@@ -20,6 +20,7 @@ from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.learnt_curves import LearntCurves
+from sidecar.look.look_samplers import LookSamplers
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
@@ -65,10 +66,10 @@ class Sidecar:
         }
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
-        modulus = config.sampling.modulus
-        self._learnt = LearntCurves(config.state_file, self._monitors, self._sampler_keys, modulus)
-        sampled = (config.sampling, self._monitors, self._sampler_keys)
-        self._samples = SampleIntake(*sampled, self._actuator.run_ids, self.metrics)
+        by, sampled = config.sampling, (self._monitors, self._sampler_keys)
+        self._learnt = LearntCurves(config.state_file, *sampled, by.modulus)
+        self._samples = SampleIntake(by, *sampled, self._actuator.run_ids, self.metrics)
+        self._samples.looks = self._looks
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
         store = make_settings_store(config.controller, stays=True)
         remembered = RememberedSettings(remembered_path(config.state_file))
@@ -104,6 +105,7 @@ class Sidecar:
         config = self.config
         servers = [RedisServer(with_stored(server, self._store)) for server in config.servers]
         self._sampler_keys = {server.name: server.sampler_key for server in servers}
+        self._looks = LookSamplers(servers, config, self._stop, self.metrics)
         self._manual_resizes = ManualResizes(
             self._store,
             lambda: self._actuator.budget.bytes,
@@ -161,8 +163,7 @@ class Sidecar:
             *self._operators.problems(),
             *self._manual_resizes.contests(),
         ]
-        found += filter(None, [self._controller.problem])
-        found += filter(None, [self._endpoint.problem])
+        found += filter(None, [self._controller.problem, self._endpoint.problem])
         if (receiver := self._endpoint.receiver) is not None:
             sampled = [n for n, one in self._actuator.readings.items() if one.sampler_prefix]
             found += self._samples.problems(receiver, sampled)
@@ -211,6 +212,7 @@ class Sidecar:
                 self._service.ready()
                 while not self._stop.is_set():
                     self.loop_at_seconds = time.time()
+                    self._looks.follow(self._actuator.readings)
                     self._samples.take(endpoint.receiver, self._stop)
                     with self._lock:
                         self._budget.keep(self._actuator.sheltered())

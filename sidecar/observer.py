@@ -18,10 +18,10 @@ from sidecar.observed_minima import (
     with_minima_that_fit,
     with_needs_that_fit,
 )
-from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.servers.way_of_sampling import why_not_sampled
 from sidecar.state.sidecar_state import PendingRequest
 from sidecar.team_wishes import believed_latency, effective, is_immodest
 from solver_lambda.documents.curve import MissRatioCurve
@@ -196,9 +196,8 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
     if fixed := seen.reading.keep_reason():
         return fixed
     # Also of one that is not read: what its keys are worth later, nothing will tell.
-    if seen.reading.sampler_prefix is None and not seen.is_looked_at:
-        has_old = seen.reading.has_old_sampler
-        return f"no_sampler: {OLD_SAMPLER if has_old else 'neither patch nor module is in it'}"
+    if why := why_not_sampled(seen.reading):
+        return f"no_sampler: {why}"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
     # What it counts as no reads are reads that nobody told of.

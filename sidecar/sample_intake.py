@@ -13,6 +13,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.sampling_rate import SamplingRate
+from sidecar.look.look_samplers import LookSamplers
 from sidecar.samples.batch import Batch, FormerSecretError
 from sidecar.samples.joining import BatchJoiner
 from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
@@ -33,6 +34,7 @@ class SampleIntake:
     """``run_ids`` tells the servers' processes, by name, as last seen; ``keys`` has a key of each.
 
     Attributes:
+        looks: at servers that have no sampler.
         by_instance: whose a batch may be, by the number in its header; its secret says whose it
             is, as a server may lie about its process.
     """
@@ -55,6 +57,7 @@ class SampleIntake:
         self._told: set[str] = set()
         self._told_of_rate: set[str] = set()
         self._metrics = metrics
+        self.looks: LookSamplers | None = None
         self._took_all = False
         # Of each server: the process that its last samples came from, and their salt.
         self._salts: dict[str, tuple[int, int]] = {}
@@ -66,6 +69,7 @@ class SampleIntake:
         receiver there is nothing but to wait."""
         for name, rate in self._rates.items():
             rate.look(self._monitors[name], time.monotonic())
+        self._take_looks()
         if receiver is None:
             stop.wait(WAIT_SECONDS)
             return
@@ -78,6 +82,7 @@ class SampleIntake:
 
     def take_now(self, receiver: SampleReceiver | None, stop: Event) -> None:
         """Take what is there, as far as a slice reaches, and hold nothing of it."""
+        self._take_looks()
         held = (joiner.give for joiner in self._joiners.values())
         there = self._receiving(receiver, 0) if receiver is not None else ()
         self._slice(chain(there, held), stop)
@@ -85,6 +90,8 @@ class SampleIntake:
     def silent_seconds(self, server: str) -> float:
         """Since its last batch, of which a sampler sends one a second at least, or since the
         sidecar began."""
+        if self.looks and (seconds := self.looks.silent_seconds(server)) is not None:
+            return seconds
         return self._joiners[server].silent_seconds
 
     def problems(self, receiver: SampleReceiver, sampled: Iterable[str]) -> list[str]:
@@ -96,6 +103,13 @@ class SampleIntake:
             f"sampling.endpoint is crowded, and {', '.join(silent)} may be kept out: the log "
             f"names one who connects; {receiver.remedy}"
         ]
+
+    def _take_looks(self) -> None:
+        if self.looks is None:
+            return
+        for name, batch in self.looks.batches():
+            self._give(self._monitors[name], batch)
+            self.looks.taken(name, self._monitors[name].shards)
 
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
         """Whether that was all."""

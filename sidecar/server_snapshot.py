@@ -27,7 +27,6 @@ class ServerSnapshot:
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
         installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
-        is_looked_at: its keys are followed from outside: it needs no sampler.
         was_replica: no plan has gone by its own curve since.
     """
 
@@ -44,13 +43,14 @@ class ServerSnapshot:
     has_no_limit: bool = False
     silent_seconds: float = 0.0
     installed_bytes: int | None = None
-    is_looked_at: bool = False
     was_replica: bool = False
 
     @property
     def measured_seconds(self) -> float | None:
-        """Of its backend."""
-        return self.estimate.measured_backend_latency_seconds if self.estimate else None
+        """Of its backend. A look sees a miss only by its fill."""
+        if self.estimate is None or self.reading.is_looked_at:
+            return None
+        return self.estimate.measured_backend_latency_seconds
 
 
 def resumed(

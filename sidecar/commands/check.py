@@ -125,9 +125,12 @@ def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
 
 
 def _print_acl(config: SidecarConfig, as_json: bool) -> None:
-    from sidecar.preflight.files import acl_line
+    from sidecar.preflight.rights import acl_line
 
-    lines = {server.name: acl_line(server.username) for server in config.servers}
+    lines = {
+        server.name: acl_line(server.username, looks=server.sampler == "look")
+        for server in config.servers
+    }
     if as_json:
         print(json.dumps(lines, indent=1))
         return

@@ -20,6 +20,7 @@ from sidecar.servers.server_errors import (
     ServerRefusedError,
     WrongPasswordError,
 )
+from sidecar.servers.way_of_sampling import sampler_of
 from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.reader import DocumentError
@@ -153,7 +154,7 @@ def _ask(
         "planned_bytes": planned_bytes,
         "used_memory_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
-        "sampler": {"spreds-": "patch", "spreds.": "module"}.get(prefix or ""),
+        "sampler": sampler_of(reading),
         "sampling_endpoint": reading.config.get(f"{prefix}endpoint") if prefix else None,
         "maxmemory_policy": reading.maxmemory_policy,
         "keep_reason": reading.keep_reason(),

@@ -35,6 +35,8 @@ from solver_lambda.documents.units import format_size
 
 # What may be done with plans; the first is what a new installation does.
 MODES = ("recommend", "apply")
+# How a server is sampled; ``auto``: by what it has, and where it has nothing, by looking at it.
+SAMPLERS = ("auto", "module", "patch", "look")
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 
@@ -49,6 +51,7 @@ class ServerConfig:
         maximum_bytes: ``None``: as much as there is.
         bounds: as in the observation.
         cache: it may lose keys, also where clients take work from it.
+        sampler: one of ``SAMPLERS``.
         password_from: the key that told the password, with what it names.
         password_path: the file that it was read from, and is read from again where it is refused.
         source: the file that has all this, for messages.
@@ -70,6 +73,7 @@ class ServerConfig:
     source: str = ""
     tls: TlsConfig | None = None
     cache: bool = False
+    sampler: str = SAMPLERS[0]
     listeners: KnownListeners | None = field(default=None, repr=False, compare=False)
 
 
@@ -125,7 +129,7 @@ class SidecarConfig:
             ),
             "[log]": self.log,
             "the servers or how to reach them": [
-                (item.name, item.url, item.username, item.password_from, item.tls)
+                (item.name, item.url, item.username, item.password_from, item.tls, item.sampler)
                 for item in self.servers
             ],
         }
@@ -244,6 +248,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         source=fields.source,
         tls=read_tls(fields, folder, url),
         cache=fields.boolean("cache", False),
+        sampler=fields.text("sampler", SAMPLERS[0], SAMPLERS),
     )
     fields.done()
     if server.maximum_bytes is not None and server.maximum_bytes < server.minimum_bytes:

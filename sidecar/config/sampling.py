@@ -19,6 +19,8 @@ LIVE_OBJECTS = 32_768
 """How many are kept of a server. What sampling alone makes of the mean error is then 0.0014 at most
 (loads with 25 to 80 thousand keys, anchored), where it is 0.0035 with a quarter of them."""
 
+LOOK_COST_RATIO = 0.01
+
 
 @dataclass(frozen=True)
 class SamplingConfig:
@@ -28,6 +30,7 @@ class SamplingConfig:
         is_automatic: the threshold is only the first one; see ``SamplingRate``.
         threshold, modulus: a key is sampled if hash mod ``modulus`` < ``threshold``.
         live_objects: of each server's SHARDS stack.
+        look_cost_ratio: of a core of a server that is looked at, for our questions at most.
         group: whose members may connect to the socket, as a number; ``None``: nobody's.
     """
 
@@ -37,6 +40,7 @@ class SamplingConfig:
     modulus: int = DEFAULT_MODULUS
     live_objects: int = LIVE_OBJECTS
     group: int | None = None
+    look_cost_ratio: float = LOOK_COST_RATIO
 
 
 def read_sampling(fields: Fields) -> SamplingConfig:
@@ -55,6 +59,7 @@ def read_sampling(fields: Fields) -> SamplingConfig:
         modulus=modulus,
         group=_read_group(fields),
         live_objects=fields.integer("live_objects", SamplingConfig.live_objects, low=64),
+        look_cost_ratio=fields.number("look_cost", LOOK_COST_RATIO, above=0, high=0.5),
     )
     if fields.has("half_life"):
         duration(fields, "half_life", above=0)

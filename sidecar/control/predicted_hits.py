@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.plans.plan_knowledge import GUESS_ERROR_RATIO
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.way_of_sampling import why_not_sampled
 from solver_lambda.documents.observation import Observation, ServerObservation
 
 # Codes of servers whose curve says nothing.
@@ -22,7 +23,7 @@ def has_curve(seen: ServerObservation | None, reading: ServerReading | None) -> 
         return False
     if reading is None:
         return True
-    return reading.sampler_prefix is not None and no_curve_reason(reading) is None
+    return why_not_sampled(reading) is None and no_curve_reason(reading) is None
 
 
 def predicted_hit_ratios(

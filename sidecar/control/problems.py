@@ -8,7 +8,6 @@ from typing import Any
 
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import SILENT_SECONDS
-from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.server_errors import outage_words
 from sidecar.servers.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
@@ -47,7 +46,6 @@ _IN_VAIN = (
     "; less maxmemory brought nothing back, so it was given back: an allocator without "
     "defragmentation, or the program itself, keeps those pages, and a restart frees them"
 )
-_NO_SAMPLER = "has neither the patch nor the module"
 
 
 def problems_of(
@@ -190,8 +188,10 @@ def _who_gives_it_one(server: Mapping[str, Any], command: str | None) -> str:
 def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> Iterator[str]:
     name, sampler = server["name"], server["sampler"]
     if server["up"] and sampler is None:
-        old = f"is not sampled, for {OLD_SAMPLER}" if server.get("sampler_is_old") else _NO_SAMPLER
-        yield f"{name} {old}: plans leave its size alone; it shrinks only where all must"
+        yield (
+            f"{name} is not sampled, for {server['not_sampled']}: plans leave its size alone; it "
+            "shrinks only where all must"
+        )
     if server["up"] and sampler and silent_seconds > SILENT_SECONDS:
         yield (
             f"{name} has sent no samples for {silent_seconds:.0f} s, so it keeps its size: does it "

@@ -16,6 +16,7 @@ from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import listened_place
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.way_of_sampling import sampler_of, why_not_sampled
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
 
 _MOST_CURVE_POINTS = 200
-_SAMPLERS = {"spreds-": "patch", "spreds.": "module"}
 
 
 class KnownServers(NamedTuple):
@@ -169,15 +169,16 @@ def _recommended_part(
 
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
-        keys = ("role", "replicas", "policy", "sampler", "sampler_is_old", "maxmemory_bytes")
+        keys = ("role", "replicas", "policy", "sampler", "not_sampled", "maxmemory_bytes")
         figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "not_counted_bytes")
         return dict.fromkeys((*keys, *figures))
     return {
         "role": reading.role,
         "replicas": list(reading.replicas),
         "policy": reading.maxmemory_policy,
-        "sampler": _SAMPLERS.get(reading.sampler_prefix or ""),
-        "sampler_is_old": reading.has_old_sampler,
+        "sampler": sampler_of(reading),
+        "not_sampled": why_not_sampled(reading),
+        "look_cost_ratio": reading.look_cost_ratio if reading.is_looked_at else None,
         "maxmemory_bytes": reading.maxmemory_bytes,
         "used_bytes": reading.counted_bytes,
         "rss_bytes": reading.rss_bytes,
@@ -201,7 +202,7 @@ def _keep_reason(
     is_over = {
         "held": name not in state.control.held,
         "waits": state.control.server_wait(name, time.time()) is None,
-        "no_sampler": reading is not None and reading.sampler_prefix is not None,
+        "no_sampler": reading is not None and why_not_sampled(reading) is None,
     }
     code = (seen.keep_reason or "").partition(":")[0]
     return None if is_over.get(code) else seen.keep_reason

@@ -6,7 +6,7 @@ Everything else has a salted hash of a key. Nothing of this is written to a disk
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -17,8 +17,8 @@ from sidecar.samples.wire_format import DEFAULT_MODULUS
 _HASH_MASK = int(HASH_MASK)
 _LOW_BITS = DEFAULT_MODULUS.bit_length() - 1
 NEVER = math.inf
-# Of a longer name a client could make very many.
-_MOST_NAME_BYTES = 4_096
+MOST_NAME_BYTES = 1_024
+"""Keys of longer names, of which a client could make very many, are not followed."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class FollowedKeys:
 
     def add(self, database: int, name: bytes) -> FollowedKey | None:
         """A key that was found, if it is new and below the threshold."""
-        if (database, name) in self._keys or len(name) > _MOST_NAME_BYTES:
+        if (database, name) in self._keys or len(name) > MOST_NAME_BYTES:
             return None
         hashed = self._hash(database, name)
         if (hashed & (DEFAULT_MODULUS - 1)) >= self.threshold:
@@ -96,6 +96,10 @@ class FollowedKeys:
     def keep(self, is_wanted: Callable[[FollowedKey], bool]) -> None:
         """Leave the others alone from now on."""
         self._keys = {place: key for place, key in self._keys.items() if is_wanted(key)}
+
+    def forget(self, identities: Collection[int]) -> None:
+        """Leave these alone, as far as they are gone."""
+        self.keep(lambda key: key.is_present or key.identity not in identities)
 
     def lower(self, threshold: int) -> None:
         """Follow a part of them from now on."""

@@ -10,24 +10,21 @@ the others are hits at any size that matters.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
-from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
+from sidecar.look.followed_keys import MOST_NAME_BYTES, NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
+from sidecar.look.look_records import LookRecord, record_table
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told, packed
-from sidecar.samples.batch import Batch, record_type
+from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
-    FLAG_SIZE_ALLOCATED,
-    FLAG_SIZE_KNOWN,
-    FLAG_TTL,
-    FLAG_TTL_KNOWN,
     SOURCE_PATCH,
     Operation,
 )
@@ -45,18 +42,9 @@ _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
 _MOST_ROUNDS = 16
 _FEW_NEW = 0.01
-_MOST_U4 = 2**32 - 1
-_RECORD = record_type()
 
 
 Answer = int | None | Exception
-
-
-class _Record(NamedTuple):
-    second: int
-    tie: float
-    operation: Operation
-    key: FollowedKey
 
 
 class IdleTimeSampler:
@@ -67,11 +55,19 @@ class IdleTimeSampler:
 
     Attributes:
         keys: that are followed.
-        own_hits, own_misses: our own questions among the server's hits and misses.
         oldest_seconds: idle time that nine in ten of the sampled keys are below.
     """
 
-    def __init__(self, server: LookedServer, told: Told, *, most_keys: int = MOST_KEYS) -> None:
+    def __init__(
+        self,
+        server: LookedServer,
+        told: Told,
+        *,
+        most_keys: int = MOST_KEYS,
+        scans_after_seconds: float = math.inf,
+    ) -> None:
+        """``scans_after_seconds``: new keys are looked for at least so often, for what is missed is
+        known only then."""
         self._server = server
         total = sum(told.databases.values())
         first = most_keys if total <= most_keys else _FIRST_KEYS * most_keys // MOST_KEYS
@@ -89,14 +85,13 @@ class IdleTimeSampler:
         self.keys = FollowedKeys(os.urandom(16))
         self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
         self._salt_id = int.from_bytes(os.urandom(8), "little")
-        self.own_hits = self.own_misses = 0
         self.oldest_seconds = 0.0
         self._rounds_to_scan, self._rounds_between = 0, 1
+        self._scans_after_seconds = scans_after_seconds
         self._scanned_since: int | None = None
         self._scan_began = self._evicted = 0
         self._sequence = self._sampled = self._seen_reads = 0
         self._counted = 0
-        self._raw_reads = 0
         self._last_us = round(told.reading.at_seconds * 1e6)
 
     def round(
@@ -111,11 +106,13 @@ class IdleTimeSampler:
         """
         found = self._look_for_keys(is_over)
         answers = self._idle_times()
-        told = self._without_own(tell())
+        with self._server.own.alone():
+            told = tell()
+            told = replace(told, reading=self._server.own.left_out(told.reading))
         went = told.evicted - self._evicted if self._sequence else 0
         self._evicted = told.evicted
         now = told.reading.at_seconds
-        records: list[_Record] = []
+        records: list[LookRecord] = []
         unknown: list[FollowedKey] = []
         for key, second in answers:
             records += self._record(key, second, now, went > 0)
@@ -133,25 +130,35 @@ class IdleTimeSampler:
 
     def _look_for_keys(self, is_over: Callable[[], bool]) -> int | None:
         """How many new ones there are; ``None``: it was not looked for any."""
-        if self._rounds_to_scan > 0:
+        began, since = self._server.lru_clock(), self._scanned_since
+        is_soon = since is None or began - since < self._scans_after_seconds
+        if self._rounds_to_scan > 0 and is_soon:
             self._rounds_to_scan -= 1
             return None
-        began = self._server.lru_clock()
-        told = self._databases
-        found: list[tuple[int, bytes]] = []
-        for database, names in self._scan.passed(told):
-            found += [(database, name) for name in names]
-            if len(found) > self._most_found:
+        is_settled = self._scan.is_settled
+        if is_settled and since is None:
+            self.keys.settle(1.0, self._hashed_share)
+        kept: list[tuple[int, bytes]] = []
+        found = new = 0
+        for database, names in self._scan.passed(self._databases):
+            found += len(names)
+            if is_settled:  # names of clients' choice are not gathered
+                new += self._add((database, name) for name in names)
+            else:
+                kept += [(database, name) for name in names if len(name) <= MOST_NAME_BYTES]
+            if found > self._most_found:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
             if is_over():
-                if self._scanned_since is None:
+                if since is None:
                     raise CannotBeLookedAtError("answers so slowly that its keys were not found")
                 return None
-        if self._scanned_since is None:
+        if not is_settled:
             self.keys.settle(self._scan.share, self._hashed_share)
-        new = sum(self.keys.add(database, name) is not None for database, name in found)
         self._scan_began = began
-        return new
+        return new + self._add(kept)
+
+    def _add(self, found: Iterable[tuple[int, bytes]]) -> int:
+        return sum(self.keys.add(database, name) is not None for database, name in found)
 
     @property
     def _databases(self) -> list[int]:
@@ -191,9 +198,7 @@ class IdleTimeSampler:
         questions = [key.question for key in keys]
         answers: list[Answer] = []
         for _ in range(2):
-            answers = self._server.ask_numbers(questions, "object|idletime")
-            self.own_hits += sum(isinstance(one, int) for one in answers)
-            self.own_misses += sum(one is None for one in answers)
+            answers = self._server.ask_after_keys(questions, "object|idletime", None)
             before, clock = clock, self._server.lru_clock()
             if clock == before:
                 break
@@ -206,7 +211,7 @@ class IdleTimeSampler:
 
     def _record(
         self, key: FollowedKey, second: int | None, now: float, evicts: bool
-    ) -> list[_Record]:
+    ) -> list[LookRecord]:
         tie = self._random.random()
         if second is None:
             if not key.is_present:
@@ -214,16 +219,16 @@ class IdleTimeSampler:
             operation = Operation.EVICTION if evicts else Operation.DELETE
             if key.expires_at_seconds <= now:
                 operation = Operation.EXPIRY
-            return [_Record(-1, tie, operation, key)]
+            return [LookRecord(-1, tie, operation, key)]
         if key.is_present:
             if key.second is None or second <= key.second:
                 return []
-            return [_Record(second, tie, Operation.READ_HIT, key)]
+            return [LookRecord(second, tie, Operation.READ_HIT, key)]
         # Found for the first time, its idle time tells whether it was there before the look.
         since = self._scanned_since
         was_there = key.second is None and (since is None or second < since)
-        missed = [] if was_there else [_Record(second, tie, Operation.READ_MISS, key)]
-        return [*missed, _Record(second, tie, Operation.WRITE, key)]
+        missed = [] if was_there else [LookRecord(second, tie, Operation.READ_MISS, key)]
+        return [*missed, LookRecord(second, tie, Operation.WRITE, key)]
 
     def _ask_more(self, keys: Sequence[FollowedKey], now: float) -> None:
         """Size and TTL, of keys that came or came back."""
@@ -237,39 +242,16 @@ class IdleTimeSampler:
                 sizes = [packed("MEMORY", "USAGE", key.name) for key in part]
                 ttls = [packed("PTTL", key.name) for key in part]
                 answers = self._server.ask_numbers(sizes, "memory|usage")
-                lives = self._server.ask_numbers(ttls, "pttl")
+                lives = self._server.ask_after_keys(ttls, "pttl", -2)
                 for key, size_bytes, left_ms in zip(part, answers, lives, strict=True):
                     if isinstance(size_bytes, int):
                         key.size_bytes = size_bytes
                     if isinstance(left_ms, int):
-                        self.own_hits += left_ms != -2
-                        self.own_misses += left_ms == -2
                         key.expires_at_seconds = now + left_ms / 1e3 if left_ms >= 0 else NEVER
 
-    def _without_own(self, told: Told) -> Told:
-        """Without our own questions among hits and misses."""
-        reading = told.reading
-        raw = reading.keyspace_hits + reading.keyspace_misses
-        if raw < self._raw_reads:  # CONFIG RESETSTAT
-            self.own_hits = self.own_misses = self._counted = 0
-        self._raw_reads = raw
-        hits = max(0, reading.keyspace_hits - self.own_hits)
-        misses = max(0, reading.keyspace_misses - self.own_misses)
-        return replace(told, reading=replace(reading, keyspace_hits=hits, keyspace_misses=misses))
-
-    def _batch(self, records: Sequence[_Record], told: Told) -> Batch:
+    def _batch(self, records: Sequence[LookRecord], told: Told) -> Batch:
         now = told.reading.at_seconds
-        table = np.zeros(len(records), _RECORD)
-        for place, record in enumerate(records):
-            key = record.key
-            left_ms = min(_MOST_U4, max(0, key.expires_at_seconds - now) * 1e3)
-            flags = FLAG_SIZE_KNOWN | FLAG_SIZE_ALLOCATED if key.size_bytes else 0
-            if key.expires_at_seconds < NEVER:
-                flags |= FLAG_TTL | FLAG_TTL_KNOWN
-            table[place] = (
-                *(key.hash, min(key.size_bytes, _MOST_U4), key.database & 0xFFFF),
-                *(record.operation, flags, left_ms if flags & FLAG_TTL else 0, 0),
-            )
+        table = record_table(records, now)
         reads = told.reading.keyspace_hits + told.reading.keyspace_misses
         if self._sequence:  # what came before the first round is nobody's
             self._seen_reads += max(0, reads - self._counted)

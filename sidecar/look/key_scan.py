@@ -34,6 +34,7 @@ class KeyScan:
 
     Attributes:
         share: of the keys that are sampled; 1 until the first pass is over.
+        is_settled: whether the share is known.
     """
 
     def __init__(self, server: LookedServer, keys_wanted: int, *, whole: bool = False) -> None:
@@ -41,7 +42,7 @@ class KeyScan:
         ``whole``: all keys, whatever it costs."""
         self._server, self._keys_wanted = server, keys_wanted
         self.share = 1.0
-        self._is_settled = whole
+        self.is_settled = whole
 
     def passed(self, databases: list[int]) -> Iterator[tuple[int, list[bytes]]]:
         """Go through the sampled part once: numbers of databases with keys, some twice. The first
@@ -53,12 +54,12 @@ class KeyScan:
                 cursor, keys = self._server.scan(cursor, self._count(cursor, found))
                 found, calls = found + len(keys), calls + 1
                 yield database, keys
-                if not self._is_settled and found >= self._keys_wanted and cursor:
+                if not self.is_settled and found >= self._keys_wanted and cursor:
                     self.share = progress_of(cursor)
                     break
                 if not cursor or progress_of(cursor) >= self.share or calls >= _MOST_CALLS:
                     break
-            self._is_settled = True
+            self.is_settled = True
 
     def _count(self, cursor: int, found: int) -> int:
         """Keys to ask for: fewer near the end."""

@@ -80,7 +80,7 @@ def _snapshot(seen: Seen) -> ServerSnapshot:
     window = seen.window
     return ServerSnapshot(
         config=seen.config,
-        reading=replace(seen.reading, maxmemory_bytes=seen.reading.size_bytes),
+        reading=replace(seen.reading, maxmemory_bytes=seen.reading.size_bytes, is_looked_at=True),
         estimate=seen.estimate,
         settings=None,
         changed_at_seconds=None,
@@ -89,7 +89,6 @@ def _snapshot(seen: Seen) -> ServerSnapshot:
         lasting_bytes=window.lasting_bytes,
         least_used_bytes=window.least_used_bytes,
         has_no_limit=not seen.reading.maxmemory_bytes,
-        is_looked_at=True,
     )
 
 

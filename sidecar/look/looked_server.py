@@ -17,6 +17,7 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.figures import Figures, number_of
+from sidecar.servers.own_questions import OwnQuestions
 from sidecar.servers.redis_server import (
     MOST_REPLY_BYTES,
     NONSENSE,
@@ -33,17 +34,10 @@ from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.words import reason_words
 
-NEEDED = ("+info", "+scan", "+object|idletime", "+memory|usage", "+pttl")
-"""Rights, as an ACL calls them; with all keys (``~*``)."""
-WANTED = ("+config|get", "+select")
-"""Without the first its settings are taken for Redis' defaults; the last is for several dbs."""
-NO_TOUCH = "+client|no-touch"
-"""From Redis 7.2 and Valkey on; Redis 7.0 does not know such a right."""
 _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
-# Of a version; int() takes other digits too, and fails on very many.
-_DIGITS = re.compile(r"[0-9]{1,9}")
+_DIGITS = re.compile(r"[0-9]{1,9}")  # int() takes other ones too, and fails on very many
 _MODES = ("redis_mode", "server_mode")
 
 
@@ -87,13 +81,20 @@ class LookedServer(RedisServer):
         asked: how often each command was sent, by its name in ``INFO commandstats``.
         tells_settings: whether it answers ``CONFIG GET``.
         databases: keys by the number of the database, when it was last read.
+        own: our questions; those of whoever reads its figures as well, if that is given.
     """
 
     decodes = False
 
-    def __init__(self, config: ServerConfig, believed: frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        believed: frozenset[int] | None = None,
+        own: OwnQuestions | None = None,
+    ) -> None:
         self.believed = believed
         super().__init__(config)
+        self.own = own or self.own
         self.asked: dict[str, int] = {}
         self._database: int | None = None
         self._settings: Mapping[str, str] = {}
@@ -189,7 +190,7 @@ class LookedServer(RedisServer):
         if self._database == database or (self._database is None and not database):
             return
         self._count("select", 1)
-        self._ask("SELECT", str(database))
+        self.ask("SELECT", str(database))
         self._database = database
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
@@ -231,6 +232,18 @@ class LookedServer(RedisServer):
                 missing -= part.count(b"\n")
             lines = b"".join(parts).split(b"\r\n")
             return [_number(line) for line in lines[: len(commands)]]
+
+    def ask_after_keys(
+        self, commands: Sequence[bytes], name: str, missing: int | None
+    ) -> list[int | Exception | None]:
+        """As ``ask_numbers``, of questions that the server counts as reads; ``missing``: what it
+        answers where there is no such key."""
+        with self.own.alone():
+            answers = self.ask_numbers(commands, name)
+            gone = answers.count(missing)
+            told = sum(isinstance(one, int) for one in answers)
+            self.own.count(told - gone if missing is not None else told, gone)
+        return answers
 
     @contextmanager
     def _asked(self, commands: Sequence[bytes], name: str) -> Iterator[None]:
@@ -286,9 +299,3 @@ def packed(*words: str | bytes) -> bytes:
     """A command as it is sent."""
     parts = [word if isinstance(word, bytes) else word.encode() for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
-
-
-def acl_line(username: str = "spreds-look", *, no_touch: bool = True) -> str:
-    """The smallest user that a look works with, as a command for redis-cli."""
-    rights = " ".join([*NEEDED, *WANTED, *([NO_TOUCH] if no_touch else [])])
-    return f"ACL SETUSER {username} on >PASSWORD resetkeys ~* -@all {rights}"

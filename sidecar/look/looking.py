@@ -10,9 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 from sidecar.config.node import ServerConfig
+from sidecar.config.sampling import LOOK_COST_RATIO
 from sidecar.look.idle_time_sampler import MOST_KEYS
 from sidecar.look.looked_server import CannotBeLookedAtError
-from sidecar.look.server_look import INTERVAL_SECONDS, MOST_COST, Seen, ServerLook
+from sidecar.look.question_cost import INTERVAL_SECONDS
+from sidecar.look.server_look import Seen, ServerLook
 from sidecar.servers.redis_server import NONSENSE
 
 # Of a look, for finding the keys of one server, while the others wait; and at least.
@@ -47,7 +49,7 @@ class Looking:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] = time.sleep,
         most_keys: int = MOST_KEYS,
-        most_cost: float = MOST_COST,
+        most_cost: float = LOOK_COST_RATIO,
         interval_seconds: float = INTERVAL_SECONDS,
         believed: frozenset[int] | None = None,
     ) -> None:

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from sidecar.look.looked_server import LookedServer, Told
 
+INTERVAL_SECONDS = 1.0
+"""Between two rounds, at least; the server's clock has seconds."""
+# Of the time that a key stays, between two rounds.
+_OF_AGE = 0.01
+_MOST_INTERVAL_SECONDS = 10.0
 # A core of a server has so many microseconds in a second.
 _SECOND = 1e6
 # Until a server has told what a command takes.
 _FIRST_USEC = 2.0
+
+
+def pause_seconds(
+    age_seconds: float,
+    spent_seconds: float,
+    most_cost_ratio: float,
+    interval_seconds: float = INTERVAL_SECONDS,
+) -> float:
+    """Before the next round: short beside the ``age`` of most keys, and long enough that the last
+    one cost no more than this share of a core."""
+    wait_seconds = max(interval_seconds, min(_OF_AGE * age_seconds, _MOST_INTERVAL_SECONDS))
+    return max(wait_seconds, spent_seconds / most_cost_ratio)
 
 
 class QuestionCost:

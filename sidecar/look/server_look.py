@@ -6,25 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sidecar.config.node import ServerConfig
+from sidecar.config.sampling import LOOK_COST_RATIO
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.look.beyond import extended
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
-from sidecar.look.question_cost import QuestionCost
+from sidecar.look.question_cost import INTERVAL_SECONDS, QuestionCost, pause_seconds
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
-MOST_COST = 0.01
-"""Of a core of the server, by default."""
-# Between two rounds, at least; the server's clock has seconds.
-INTERVAL_SECONDS = 1.0
-# Of the time that a key stays, between two rounds.
-_OF_AGE = 0.01
-_MOST_INTERVAL_SECONDS = 10.0
 # Of the time of a look, before reads are counted: of what the server evicted until then, it is
 # known how deep it lies.
 LEARNS_SHARE = 0.5
@@ -113,7 +107,7 @@ class ServerLook:
         config: ServerConfig,
         *,
         most_keys: int = MOST_KEYS,
-        most_cost: float = MOST_COST,
+        most_cost: float = LOOK_COST_RATIO,
         interval_seconds: float = INTERVAL_SECONDS,
         believed: frozenset[int] | None = None,
     ) -> None:
@@ -169,9 +163,8 @@ class ServerLook:
             self._observe()
         self._step(now)
         spent = self._cost.add(self.told)
-        age = self._sampler.oldest_seconds
-        wait = max(self._interval_seconds, min(_OF_AGE * age, _MOST_INTERVAL_SECONDS))
-        self.due = now + max(wait, spent / self._most_cost)
+        age, least = self._sampler.oldest_seconds, self._interval_seconds
+        self.due = now + pause_seconds(age, spent, self._most_cost, least)
 
     def _step(self, now: float) -> None:
         step_seconds = self._look_seconds / _WINDOWS / _STEPS_A_WINDOW

@@ -12,9 +12,9 @@ from pathlib import Path
 from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.preflight.files import OTHER_NAME, acl_line, check_rights
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
-from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.servers.redis_server import NONSENSE, RedisServer
 from sidecar.servers.remembered_work import taken_work
 from sidecar.servers.server_errors import (
@@ -26,6 +26,7 @@ from sidecar.servers.server_errors import (
 )
 from sidecar.servers.server_lock import holder_of
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.way_of_sampling import sampler_of, why_not_sampled
 from sidecar.state.node_lock import lock_paths, locked_by
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import load_state
@@ -73,7 +74,7 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
             if reading.why_no_eviction is None:
                 yield from _check_latency(server_config)
             yield from _check_address(server_config, reading.run_id)
-            yield from check_rights(server_config, server)
+            yield from check_rights(server_config, server, looks=reading.is_looked_at)
         except (ServerDownError, ServerRefusedError) as error:
             yield Finding("problem", server_config.name, str(error), _remedy(server_config, error))
         except NONSENSE as error:
@@ -102,7 +103,8 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
                 f"try it with redis-cli --user {user} --askpass; {acl_line(user)} makes such a user"
             )
         case MissingRightError():
-            return f"give it what it needs: {acl_line(config.username)}"
+            looks = config.sampler == "look"
+            return f"give it what it needs: {acl_line(config.username, looks=looks)}"
         case ServerDownError() if "certificate of " in str(error) or "no TLS with" in str(error):
             return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():
@@ -114,24 +116,35 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
 
 
 def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
-    kind = {"spreds-": "patch", "spreds.": "module"}.get(reading.sampler_prefix or "")
+    if reading.is_looked_at and reading.keys:
+        reading = replace(reading, look_refused=_why_not_looked_at(config))
     limit = format_size(reading.maxmemory_bytes) if reading.maxmemory_bytes else "no limit"
     yield Finding(
         "ok",
         config.name,
-        f"answers: maxmemory {limit}, {reading.maxmemory_policy}, sampler {kind or 'none'}",
+        f"answers: maxmemory {limit}, {reading.maxmemory_policy}, "
+        f"sampler {sampler_of(reading) or 'none'}",
     )
-    if kind is None:
+    if why := why_not_sampled(reading):
         yield Finding(
             "problem",
             config.name,
-            f"is not sampled: {OLD_SAMPLER}"
-            if reading.has_old_sampler
-            else "has no sampler, neither the patch nor the module, so its curve will not be known",
+            f"is not sampled, so its curve will not be known: {why}",
             f"loadmodule {_module()} in its file, or MODULE LOAD",
         )
     yield from _check_role(config, reading)
     yield from _check_eviction(config, reading)
+
+
+def _why_not_looked_at(config: ServerConfig) -> str:
+    server = LookedServer(config)
+    try:
+        server.begin()
+    except CannotBeLookedAtError as error:
+        return str(error)
+    finally:
+        server.close()
+    return ""
 
 
 def _module() -> str:

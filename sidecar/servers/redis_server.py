@@ -20,6 +20,7 @@ from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, Reply
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
 from sidecar.servers.guarded_connection import guard
+from sidecar.servers.own_questions import OwnQuestions
 from sidecar.servers.server_errors import (
     MissingRightError,
     ServerError,
@@ -31,6 +32,7 @@ from sidecar.servers.server_errors import (
 from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
+from sidecar.servers.way_of_sampling import sampled_by
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
 
@@ -62,6 +64,7 @@ class RedisServer:
         sees_others: whether it could tell who else is connected, when it was last asked.
         may_ask_for_memory: whether its user may, as far as is known, on this connection.
         sampler_key: by which its samples are known.
+        own: questions after its keys, which do not count as reads.
 
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
@@ -74,7 +77,7 @@ class RedisServer:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.name = config.name
-        self.sampler_key = SamplerKey()
+        self.sampler_key, self.own = SamplerKey(), OwnQuestions()
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 config.url,
@@ -137,9 +140,9 @@ class RedisServer:
             return
         self._look_again_at = time.monotonic() + LOOK_AGAIN_SECONDS
         try:
-            self._ask("CLIENT SETNAME", CLIENT_NAME)
+            self.ask("CLIENT SETNAME", CLIENT_NAME)
             if self._owned_run_id != run_id:
-                clients = self._ask("CLIENT LIST")
+                clients = self.ask("CLIENT LIST")
                 self.sees_others = True
                 check_clients(clients)
             self.taken_by, self._owned_run_id = None, run_id
@@ -152,7 +155,7 @@ class RedisServer:
             log.log(level, "server %s: sidecars elsewhere are not seen: %s", self.name, error)
             if is_too_long:
                 self.sees_others = False
-                self._ask("CLIENT SETNAME", CLIENT_NAME)  # they see us, on a new connection
+                self.ask("CLIENT SETNAME", CLIENT_NAME)  # they see us, on a new connection
         self._announced = True
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:
@@ -160,18 +163,23 @@ class RedisServer:
         if self._announced:
             self.hung_up()  # and the process that has come instead is asked at once
         try:
-            info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
-            if (product := other_product(info)) is not None:
-                raise ServerRefusedError(f"it is {product}: only Redis and Valkey are resized")
-            config = self._table("CONFIG GET", *READ_SETTINGS)
-            tells = _TELLS_OF_TABLES in info and not info.get("loading")  # then it refuses
-            tables_bytes = self._tables_bytes() if tells else 0
-            reading = ServerReading.parse(info, config, time.time(), tables_bytes)
-            return replace(reading, taking_commands=()) if self.config.cache else reading
+            with self.own.alone():
+                reading = self.own.left_out(self._reading(wait_seconds))
         except ServerError:
             raise
         except Exception as error:  # whatever it is, a server cannot end the others' sidecar
             raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+        reading = sampled_by(reading, self.config.sampler)
+        return replace(reading, taking_commands=()) if self.config.cache else reading
+
+    def _reading(self, wait_seconds: float) -> ServerReading:
+        info = self._table("INFO", *INFO_SECTIONS, wait_seconds=wait_seconds)
+        if (product := other_product(info)) is not None:
+            raise ServerRefusedError(f"it is {product}: only Redis and Valkey are resized")
+        config = self._table("CONFIG GET", *READ_SETTINGS)
+        tells = _TELLS_OF_TABLES in info and not info.get("loading")  # then it refuses
+        tables_bytes = self._tables_bytes() if tells else 0
+        return ServerReading.parse(info, config, time.time(), tables_bytes)
 
     def _tables_bytes(self) -> int:
         """Memory of the hash tables; 0 if the user may not ask."""
@@ -191,7 +199,7 @@ class RedisServer:
     def set(self, settings: Mapping[str, object]) -> None:
         """CONFIG SET, all or nothing. Some programs say OK to a ``maxmemory``, and ignore it."""
         words = [str(word) for pair in settings.items() for word in pair]
-        self._ask("CONFIG SET", *words)
+        self.ask("CONFIG SET", *words)
         wanted = settings.get(SIZE)
         if (
             wanted is not None
@@ -231,22 +239,6 @@ class RedisServer:
         secret."""
         self.set({**found, f"{prefix}endpoint": ""})
 
-    def try_right(self, right: str, knob: str) -> None:
-        """Run the command that an ACL calls by this name, so that it changes nothing: CONFIG SET
-        gives ``knob`` the value that it has."""
-        words = right.removeprefix("+").replace("|", " ").upper()
-        if words == "CONFIG SET":
-            found = self._table("CONFIG GET", knob)
-            if knob not in found:
-                raise ServerRefusedError(f"CONFIG GET: it tells nothing of {knob}")
-            self.set({knob: found[knob]})
-        elif words == "CONFIG GET":
-            self._ask(words, knob)
-        elif words == "CLIENT SETNAME":
-            self._ask(words, "spreds-check")
-        else:
-            self._ask(words)
-
     def _read_password_again(self) -> None:
         """For the next connection: somebody may have changed it, in the server and its file."""
         if (path := self.config.password_path) is None:
@@ -257,14 +249,15 @@ class RedisServer:
             raise WrongPasswordError(f"password_file {str(path)!r} {error}") from error
 
     def _table(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Mapping[str, Any]:
-        found = self._ask(*command, wait_seconds=wait_seconds)
+        found = self.ask(*command, wait_seconds=wait_seconds)
         if not isinstance(found, Mapping):
             self.close()
             words = f"{command[0]}: its answer makes no sense: {type(found).__name__}, not a table"
             raise ServerRefusedError(words)
         return found
 
-    def _ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
+    def ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
+        """The answer to one command, as redis-py reads it."""
         others_wait = command[0] == "CONFIG SET" or command[1:] == (SIZE,)
         more_seconds = 0 if others_wait else REPLY_SECONDS
         most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)

@@ -94,6 +94,9 @@ class ServerReading:
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
         odd_figures: names of those that make no sense, for which a default stands in.
+        is_looked_at: its keys are followed from outside, in place of a sampler.
+        look_refused: why that does not go, for people; empty: it does, as far as is known.
+        look_cost_ratio: of a core of the server, for that.
     """
 
     run_id: str
@@ -130,6 +133,9 @@ class ServerReading:
     replicas: tuple[str, ...] = ()
     replication_id: str = ""
     odd_figures: tuple[str, ...] = ()
+    is_looked_at: bool = False
+    look_refused: str = ""
+    look_cost_ratio: float = 0.0
 
     @classmethod
     def parse(

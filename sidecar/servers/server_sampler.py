@@ -7,11 +7,11 @@ import time
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
-from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.way_of_sampling import why_not_sampled
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +48,8 @@ class ServerSampler:
             self._has_secret = False
             knobs = [f"{self._prefix}{knob}" for knob in ("modulus", "threshold")]
             self._found = {knob: reading.config[knob] for knob in knobs if knob in reading.config}
-            if self._prefix is None:
-                lacks = OLD_SAMPLER if reading.has_old_sampler else "it has no sampler"
-                log.warning("server %s is not sampled: %s", name, lacks)
+            if not reading.is_looked_at and (why := why_not_sampled(reading)):
+                log.warning("server %s is not sampled: %s", name, why)
         if self._prefix is None or not self._refused.is_over:
             return
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.commands.parser import make_parser
-from sidecar.look.looked_server import acl_line
+from sidecar.look.look_rights import acl_line
 
 TEXT = (Path(__file__).parents[2] / "docs" / "start" / "look.md").read_text()
 EXAMPLE = re.findall(r"^```\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0]

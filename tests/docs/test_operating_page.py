@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.base.glossary import WORDS
 from sidecar.commands.parser import COMMANDS, make_parser
-from sidecar.preflight.files import acl_line
+from sidecar.preflight.rights import acl_line
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "\n".join((DOCS / "operate" / f"{name}.md").read_text() for name in ("operating", "teams"))

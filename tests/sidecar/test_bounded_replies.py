@@ -85,7 +85,7 @@ def test_what_would_be_many_objects_of_ours_is_refused(
         answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server,
         pytest.raises(ServerRefusedError, match=why),
     ):
-        server._ask("CONFIG GET", "*")
+        server.ask("CONFIG GET", "*")
 
 
 def test_a_list_of_clients_takes_no_more_memory_than_its_text(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_list_of_clients_takes_no_more_memory_than_its_text(tmp_path: Path) ->
     reply = b"$%d\r\n%s\r\n" % (2 * lines, lines * b"=\n")
     with answering(tmp_path / "s", lambda connection: connection.sendall(reply)) as server:
         tracemalloc.start()
-        found = server._ask("CLIENT LIST")
+        found = server.ask("CLIENT LIST")
         server_lock.check_clients(found)
         _, most_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()

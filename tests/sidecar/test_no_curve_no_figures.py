@@ -73,14 +73,16 @@ def test_an_idle_server_without_a_sampler_keeps_its_size_and_is_told_no_figure(
     # The stock server sends no samples, so each cycle is as long as it may be.
     cycle = CYCLE.replace('"6s"', '"1s"')
     more = f'{cycle}[controller]\nkind = "embedded"\n'
-    path = write_node(urls, budget="24mb", memory='rss_wait = "0s"', more=more)
+    by_patch = 'backend_latency = "50ms"\nsampler = "patch"'
+    path = write_node(urls, "24mb", memory='rss_wait = "0s"', more=more, server_keys=by_patch)
     with Load(read), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.cycles >= 8 and sidecar.last_plan, sidecar)
         told = sidecar.status()["servers"][0]
         problems = " ".join(sidecar.status()["problems"])
     assert told["keep_reason"].startswith("no_sampler:")
     assert {told[key] for key in OF_A_CURVE} == {None}
-    assert "stock has neither the patch nor the module: plans leave its size alone" in problems
+    why = "stock is not sampled, for neither patch nor module is in it: plans leave its size alone"
+    assert why in problems
     assert stock.client.config_get("maxmemory")["maxmemory"] == str(8 * MB)
     assert stock.client.dbsize() == keys
 

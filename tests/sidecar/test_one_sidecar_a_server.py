@@ -185,7 +185,7 @@ def test_the_rights_to_inform_and_to_size_are_enough(path: Path, server: LocalSe
     connection.announce(reading.run_id)
     assert reading.maxmemory_bytes == 12 * MB
     with pytest.raises(ServerRefusedError, match="no permissions"):
-        connection._ask("CLIENT LIST")
+        connection.ask("CLIENT LIST")
     connection.close()
     with sidecar_process(path) as process:
         process.read_until("plan: cycle")

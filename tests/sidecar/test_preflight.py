@@ -29,9 +29,10 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
-from sidecar.preflight.files import HARMLESS_KNOB, NEEDED, WANTED, _check_group, acl_line
+from sidecar.preflight.files import _check_group
 from sidecar.preflight.listeners import Listener, check_listen, tcp_listener
 from sidecar.preflight.machine import check_machine
+from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import is_locked, node_lock
 from tests.secret_file import write_secret
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -104,7 +105,9 @@ def test_each_problem_has_its_remedy(
 ) -> None:
     good = start_server("12mb")
     fixed = start_server("40mb", **{"maxmemory-policy": "noeviction"})
-    stock = start_server("12mb", binary=BUILD / "bin" / "redis-server-stock")
+    lfu = {"maxmemory-policy": "allkeys-lfu"}
+    stock = start_server("12mb", binary=BUILD / "bin" / "redis-server-stock", **lfu)
+    stock.client.set("key", "value")
     boundless = start_server(0, **{"maxmemory-policy": "noeviction"})
     replica = start_server("1mb")
     replica.client.replicaof("127.0.0.1", 1)
@@ -133,7 +136,7 @@ def test_each_problem_has_its_remedy(
     assert remedy == "nothing, if it is to be one: it takes part once it is a master"
     follower = f"127.0.0.1:{follows.client.config_get('port')['port']} follows this server"
     assert _one(found, "good", follower)["level"] == "advice"
-    assert "spreds.so" in _one(found, "stock", "has no sampler")["remedy"]
+    assert "spreds.so" in _one(found, "stock", "is not sampled, so its curve will not")["remedy"]
     assert _one(found, "boundless", "has no maxmemory and does not evict")["level"] == "problem"
     assert _one(found, "down", "Connection refused")["level"] == "problem"
     assert _one(found, "memory.budget", "have 41 MiB, more than the budget")["level"] == "problem"

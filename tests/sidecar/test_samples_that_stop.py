@@ -45,7 +45,8 @@ def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
     stock = BUILD / "bin" / "redis-server-stock"
     servers = [start_server("8mb", stock, loadmodule=MODULE, **LOCAL) for _ in range(2)]
     urls = {f"s{place}": server.url for place, server in enumerate(servers)}
-    node = write_node(urls, budget="16mb", memory='rss_wait = "0s"', more=MORE)
+    keys = 'backend_latency = "50ms"\nsampler = "module"'
+    node = write_node(urls, "16mb", memory='rss_wait = "0s"', more=MORE, server_keys=keys)
     with PatientLoad(servers), sidecar_in_thread(node) as sidecar:
         wait_for(lambda: sidecar.cycles >= 2 and rate(sidecar) > 100, sidecar)
         if way == "its socket is gone":
@@ -62,7 +63,10 @@ def test_a_server_that_is_read_and_not_sampled_keeps_its_size(
         wait_for(lambda: planned_bytes(sidecar) and rate(sidecar) > 100, sidecar)
         assert planned_bytes(sidecar) == kept
         problems = " ".join(sidecar.status()["problems"])
-        told = {"silent": "s1 has sent no samples for ", "no_sampler": "s1 has neither"}
+        told = {
+            "silent": "s1 has sent no samples for ",
+            "no_sampler": "s1 is not sampled, for neither patch",
+        }
         assert told[keep_code(sidecar)] in problems
 
 

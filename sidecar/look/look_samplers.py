@@ -1,0 +1,202 @@
+"""Samples of servers that have no sampler: a thread for each follows some of its keys."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from sidecar.base.metrics import Metrics
+from sidecar.config.node import SidecarConfig
+from sidecar.curves.remembered import STEPS_A_CYCLE
+from sidecar.curves.shards import Shards
+from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
+from sidecar.look.question_cost import QuestionCost, pause_seconds
+from sidecar.samples.batch import Batch
+from sidecar.servers.redis_server import NONSENSE, RedisServer
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.server_reading import ServerReading
+
+log = logging.getLogger(__name__)
+
+# Between two attempts at a server that cannot be looked at: it may be empty still, or be given
+# another policy, or a right.
+AGAIN_SECONDS = 10.0
+_TURN_SECONDS = 0.5
+_OF_A_STEP = 1 / 4
+# Of as many keys as are followed at most, where they have become more: others come.
+_LEFT = 2 / 3
+
+
+class LookSampler:
+    """Of one server, until ``stop``. Names of keys stay in its thread; samples have salted hashes.
+
+    What the server says does not end it: it begins anew.
+    """
+
+    def __init__(
+        self,
+        server: RedisServer,
+        config: SidecarConfig,
+        stop: threading.Event,
+        metrics: Metrics,
+    ) -> None:
+        """``stop``: of the whole sidecar."""
+        step_seconds = config.cycle.maximum_age_seconds / STEPS_A_CYCLE
+        self._config, self._own, self._metrics = server.config, server.own, metrics
+        self._most_keys = min(MOST_KEYS, config.sampling.live_objects)
+        self._scans_after_seconds = _OF_A_STEP * step_seconds
+        self._most_cost = config.sampling.look_cost_ratio
+        # Nothing is asked again before the last answers were taken.
+        self._taken: queue.Queue[tuple[Batch, list[int]]] = queue.Queue(1)
+        self._absent: list[int] = []
+        # Of keys that are gone, those that no curve needs any more; and T.
+        self._forgotten: frozenset[int] = frozenset()
+        self._threshold: int | None = None
+        self._heard_at_seconds = time.monotonic()
+        self._pause_seconds = 0.0
+        self._stop, self._is_wanted = stop, True
+        self._thread = threading.Thread(
+            target=self._run, name=f"looks at {server.name}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since there should have been something."""
+        return max(0.0, time.monotonic() - self._heard_at_seconds - self._pause_seconds)
+
+    def take(self) -> Batch | None:
+        """What it has found since; ``None``: nothing yet."""
+        try:
+            batch, self._absent = self._taken.get_nowait()
+        except queue.Empty:
+            return None
+        self._heard_at_seconds = time.monotonic()
+        return batch
+
+    def follow(self, shards: Shards) -> None:
+        """After the batch is in there: which keys are still needed."""
+        self._threshold = shards.threshold or None
+        self._forgotten = frozenset(key for key in self._absent if key not in shards.stack)
+
+    def stop(self) -> None:
+        """Ask nothing more; returns at once."""
+        self._is_wanted = False
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or not self._is_wanted
+
+    def _run(self) -> None:
+        while not self._is_over():
+            server = LookedServer(self._config, own=self._own)
+            try:
+                self._look(server)
+            except CannotBeLookedAtError as error:
+                self._refuse(str(error))
+            except (ArithmeticError, *NONSENSE) as error:  # figures that no server has
+                self._refuse(f"its answers make no sense: {error}")
+            finally:
+                server.close()
+            self._stop.wait(AGAIN_SECONDS)
+
+    def _refuse(self, words: str) -> None:
+        if self._is_over():
+            return
+        self._metrics.sampler_refused.labels(self._config.name).inc()
+        if words != self._own.refused:
+            self._own.refused = words
+            log.warning("server %s is not sampled: it %s", self._config.name, words)
+
+    def _look(self, server: LookedServer) -> None:
+        """Until it is another process, or does not answer."""
+        told = server.begin()
+        run_id = told.reading.run_id
+        sampler = IdleTimeSampler(
+            server,
+            told,
+            most_keys=self._most_keys,
+            scans_after_seconds=self._scans_after_seconds,
+        )
+        cost, began = QuestionCost(server, told), time.monotonic()
+        while not self._is_over():
+            try:
+                batch, told = sampler.round(server.tell, self._is_over)
+            except (ServerDownError, ServerRefusedError) as error:
+                # Whoever reads it tells of that, too; what was learnt stays, unless it restarts.
+                log.debug("server %s is looked at again: %s", self._config.name, error)
+                self._stop.wait(AGAIN_SECONDS)
+                continue
+            if told.reading.run_id != run_id:
+                return
+            if self._own.refused or not cost.seconds:
+                self._own.refused = ""
+                log.info("server %s is looked at from outside", self._config.name)
+            self._give(batch, sampler)
+            spent = cost.add(told)
+            self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
+            self._pause_seconds = pause_seconds(sampler.oldest_seconds, spent, self._most_cost)
+            self._stop.wait(self._pause_seconds)
+            sampler.keys.lower(self._threshold or sampler.keys.threshold)
+            sampler.keys.forget(self._forgotten)
+            if (count := len(sampler.keys)) > self._most_keys:
+                sampler.keys.lower(int(_LEFT * self._most_keys / count * sampler.keys.threshold))
+
+    def _give(self, batch: Batch, sampler: IdleTimeSampler) -> None:
+        absent = [key.identity for key in sampler.keys if not key.is_present]
+        while not self._is_over():
+            try:
+                self._taken.put((batch, absent), timeout=_TURN_SECONDS)
+                return
+            except queue.Full:
+                continue
+
+
+class LookSamplers:
+    """Of all servers that are looked at."""
+
+    def __init__(
+        self,
+        servers: Sequence[RedisServer],
+        config: SidecarConfig,
+        stop: threading.Event,
+        metrics: Metrics,
+    ) -> None:
+        self._servers = {server.name: server for server in servers}
+        self._like = (config, stop, metrics)
+        self._looks: dict[str, LookSampler] = {}
+
+    def follow(self, readings: Mapping[str, ServerReading]) -> None:
+        """Look at those that are to be looked at, and at no others."""
+        for name, reading in readings.items():
+            if reading.is_looked_at and name not in self._looks:
+                self._begin(name)
+            elif not reading.is_looked_at and (look := self._looks.pop(name, None)) is not None:
+                look.stop()
+
+    def _begin(self, name: str) -> None:
+        try:
+            self._looks[name] = LookSampler(self._servers[name], *self._like)
+        except RuntimeError as error:  # the machine gives no thread: perhaps at the next turn
+            words = f"cannot be looked at: {error}"
+            if self._servers[name].own.refused != words:
+                self._servers[name].own.refused = words
+                log.warning("server %s is not sampled: it %s", name, words)
+
+    def batches(self) -> Iterator[tuple[str, Batch]]:
+        """What there is to take."""
+        for name, look in self._looks.items():
+            if (batch := look.take()) is not None:
+                yield name, batch
+
+    def taken(self, name: str, shards: Shards) -> None:
+        """A batch is in there."""
+        self._looks[name].follow(shards)
+
+    def silent_seconds(self, name: str) -> float | None:
+        """Of a server; ``None``: it is not looked at."""
+        look = self._looks.get(name)
+        return look.silent_seconds if look else None

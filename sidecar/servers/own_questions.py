@@ -1,0 +1,51 @@
+"""Our own questions among a server's hits and misses, where its keys are looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from sidecar.servers.server_reading import ServerReading
+
+
+class OwnQuestions:
+    """Of one server, asked on one connection while others read its figures.
+
+    Attributes:
+        cost_ratio: of a core of the server, for them, as it says.
+        refused: why its keys cannot be looked at, for people; empty: they can, as far as is known.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        # What the counters said last: those of another process, and reset ones, begin at 0.
+        self._run_id, self._raw_reads = "", 0
+        self.refused, self.cost_ratio = "", 0.0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody reads figures while we ask and count, nor the other way round."""
+        with self._lock:
+            yield
+
+    def count(self, found: int, missing: int) -> None:
+        """Keys that were asked after, ``alone``."""
+        self._hits += found
+        self._misses += missing
+
+    def left_out(self, reading: ServerReading) -> ServerReading:
+        """The reading, taken ``alone``, without them, and with what is known of the look."""
+        raw_reads = reading.keyspace_hits + reading.keyspace_misses
+        if self._run_id not in ("", reading.run_id) or raw_reads < self._raw_reads:
+            self._hits = self._misses = 0
+        self._run_id, self._raw_reads = reading.run_id, raw_reads
+        return replace(
+            reading,
+            keyspace_hits=max(0, reading.keyspace_hits - self._hits),
+            keyspace_misses=max(0, reading.keyspace_misses - self._misses),
+            look_refused=self.refused,
+            look_cost_ratio=self.cost_ratio,
+        )

@@ -1,0 +1,38 @@
+"""By what a server's accesses are known: the patch or the module in it, or a look from outside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sidecar.samples.wire_format import OLD_SAMPLER
+from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
+
+_IN_IT = dict(zip(SAMPLER_PREFIXES, ("patch", "module"), strict=True))
+# What is not to be used, where somebody chose.
+_OTHERS = {"module": SAMPLER_PREFIXES[:1], "patch": SAMPLER_PREFIXES[1:], "look": SAMPLER_PREFIXES}
+
+
+def sampled_by(reading: ServerReading, chosen: str) -> ServerReading:
+    """The reading without samplers that are not the ``chosen`` one (``auto``: the one that is in
+    it, and where there is none a look)."""
+    others = _OTHERS.get(chosen, ())
+    config = {key: text for key, text in reading.config.items() if not key.startswith(others)}
+    reading = replace(reading, config=config) if others else reading
+    looks = chosen == "look" or (chosen == "auto" and reading.sampler_prefix is None)
+    return replace(reading, is_looked_at=looks)
+
+
+def sampler_of(reading: ServerReading) -> str | None:
+    """``patch``, ``module``, ``look`` or ``None``."""
+    if why_not_sampled(reading):
+        return None
+    return "look" if reading.is_looked_at else _IN_IT[reading.sampler_prefix or ""]
+
+
+def why_not_sampled(reading: ServerReading) -> str | None:
+    """For people, a sentence; ``None``: it is, as far as is known."""
+    if reading.is_looked_at:
+        return f"it {reading.look_refused}" if reading.look_refused else None
+    if reading.has_old_sampler:
+        return OLD_SAMPLER
+    return None if reading.sampler_prefix else "neither patch nor module is in it"

@@ -1,0 +1,232 @@
+"""Stock servers under a whole sidecar: their keys are looked at from outside, and plans go by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.daemon import Sidecar
+from sidecar.look import look_samplers
+from sidecar.look.followed_keys import MOST_NAME_BYTES, FollowedKeys
+from sidecar.servers.own_questions import OwnQuestions
+from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.way_of_sampling import sampled_by, sampler_of, why_not_sampled
+from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.test_controllers_close_the_loop import Load, wait_for
+from workloads.local_node import sidecar_in_thread
+from workloads.local_server import BUILD, LocalServer
+
+STOCK = BUILD / "bin" / "redis-server-stock"
+MODULE = BUILD / "lib" / "spreds.so"
+MORE = """
+[cycle]
+samples = 1000000000
+maximum_age = "2s"
+[planning]
+minimum_gain_ratio = 0.0
+forecast = "last"
+[controller]
+kind = "embedded"
+"""
+MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who cannot be looked at is tried again soon."""
+    monkeypatch.setattr(look_samplers, "AGAIN_SECONDS", 0.2)
+
+
+def told(sidecar: Sidecar, place: int = 0) -> dict[str, object]:
+    found: dict[str, object] = sidecar.status()["servers"][place]
+    return found
+
+
+def problems(sidecar: Sidecar) -> str:
+    return " ".join(sidecar.status()["problems"])
+
+
+def test_plans_are_made_and_carried_out_with_nothing_in_the_servers(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """One server's keys fit into little, and the other's into nothing that there is."""
+    servers = [start_server("16mb", STOCK) for _ in range(2)]
+    urls = {f"s{place}": server.url for place, server in enumerate(servers)}
+    path = write_node(urls, "32mb", memory='rss_wait = "0s"', more=MORE)
+    with Load(servers), sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.metrics.value("plans", decision="apply", reason="gain"), sidecar)
+        wait_for(lambda: told(sidecar)["maxmemory_bytes"] != 16 * MB, sidecar)
+        for place in range(2):
+            assert told(sidecar, place)["sampler"] == "look"
+            assert told(sidecar, place)["backend_latency_source"] == "configured"
+            assert 0 < float(str(told(sidecar, place)["look_cost_ratio"])) < 1
+        sizes = [int(server.client.config_get("maxmemory")["maxmemory"]) for server in servers]
+        assert sum(sizes) <= 32 * MB
+
+
+def test_our_questions_are_not_reads_of_the_server(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK)
+    for place in range(500):
+        server.client.set(f"key{place}", "x" * 100)
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: asked(server) >= 2_000, sidecar)
+        for place in range(300):
+            server.client.get(f"key{place % 250}")
+        for place in range(40):
+            server.client.get(f"none{place}")
+        # What is read is asked for again until a reading has come after the last read.
+        reads = server.client.info("stats")
+        at_least = reads["keyspace_hits"] + reads["keyspace_misses"]
+
+        def after_all() -> bool:
+            reading = sidecar._actuator.readings["s0"]
+            return asked(server) >= at_least + 2_000 and reading.keyspace_misses >= 40
+
+        wait_for(after_all, sidecar)
+        reading = sidecar._actuator.readings["s0"]
+        assert (reading.keyspace_hits, reading.keyspace_misses) == (300, 40)
+
+
+def asked(server: LocalServer) -> int:
+    stats = server.client.info("commandstats").get("cmdstat_object|idletime", {"calls": 0})
+    return int(stats["calls"])
+
+
+def test_a_policy_without_idle_times_is_told_until_it_is_another(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK, **{"maxmemory-policy": "allkeys-lfu"})
+    server.client.set("key", "value")
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        why = "s0 is not sampled, for it evicts by allkeys-lfu, under which no key has an idle time"
+        wait_for(lambda: why in problems(sidecar), sidecar)
+        assert told(sidecar)["sampler"] is None
+        server.client.config_set("maxmemory-policy", "allkeys-lru")
+        wait_for(lambda: told(sidecar)["sampler"] == "look", sidecar)
+        assert "is not sampled" not in problems(sidecar)
+
+
+def test_who_may_not_see_all_keys_is_told_which_right_lacks(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK)
+    server.client.set("key", "value")
+    rights = "+info +config|get +config|set +scan +object|idletime +memory|usage +pttl"
+    server.client.execute_command(
+        "ACL", "SETUSER", "default", "resetkeys", "-@all", *rights.split()
+    )
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        why = "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
+        wait_for(lambda: why in problems(sidecar), sidecar)
+        wait_for(lambda: sidecar.cycles >= 1, sidecar)
+        assert str(told(sidecar)["keep_reason"]).startswith("no_sampler: it does not let")
+
+
+def test_it_goes_on_with_another_process_of_the_server(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK)
+    server.client.set("key", "value")
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: asked(server), sidecar)
+        server.restart()
+        server.client.set("key", "value")
+        wait_for(lambda: asked(server) >= 3, sidecar)
+        assert told(sidecar)["sampler"] == "look"
+
+
+@pytest.mark.skipif(not MODULE.exists(), reason="build/lib/spreds.so is not built")
+def test_a_module_that_is_loaded_takes_the_place_of_the_look_and_gives_it_back(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK, **{"enable-module-command": "local"})
+    server.client.set("key", "value")
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: asked(server), sidecar)
+        server.client.execute_command("MODULE", "LOAD", str(MODULE))
+        wait_for(lambda: told(sidecar)["sampler"] == "module", sidecar)
+        wait_for(lambda: server.client.config_get("spreds.endpoint")["spreds.endpoint"], sidecar)
+        server.client.config_resetstat()
+        server.client.execute_command("MODULE", "UNLOAD", "spreds")
+        wait_for(lambda: told(sidecar)["sampler"] == "look" and asked(server), sidecar)
+
+
+READING = ServerReading(
+    **dict.fromkeys(
+        (
+            *("instance", "maxmemory_bytes", "maxmemory_samples", "lfu_log_factor"),
+            *("lfu_decay_time_minutes", "counted_bytes", "baseline_bytes", "unevictable_bytes"),
+            *("rss_bytes", "keyspace_hits", "keyspace_misses", "keys", "keys_with_ttl"),
+        ),
+        0,
+    ),
+    average_ttl_seconds=0.0,
+    at_seconds=0.0,
+    run_id="a",
+    role="master",
+    maxmemory_policy="allkeys-lru",
+)
+BOTH = {
+    f"{prefix}{knob}": "" for prefix in ("spreds-", "spreds.") for knob in ("endpoint", "secret")
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "config", "sampler"),
+    [
+        ("auto", {}, "look"),
+        ("auto", BOTH, "patch"),
+        ("module", BOTH, "module"),
+        ("patch", BOTH, "patch"),
+        ("look", BOTH, "look"),
+        ("module", {}, None),
+        ("patch", {"spreds.endpoint": "", "spreds.secret": ""}, None),
+        ("auto", {"spreds.endpoint": ""}, "look"),
+        ("module", {"spreds.endpoint": ""}, None),
+    ],
+)
+def test_what_a_server_is_sampled_by(
+    chosen: str, config: dict[str, str], sampler: str | None
+) -> None:
+    found = sampled_by(replace(READING, config=config), chosen)
+    assert sampler_of(found) == sampler
+    assert (why_not_sampled(found) is None) == (sampler is not None)
+
+
+def test_counters_that_begin_anew_have_none_of_our_questions() -> None:
+    own = OwnQuestions()
+    own.count(5, 3)
+    seen = own.left_out(replace(READING, keyspace_hits=25, keyspace_misses=4))
+    assert (seen.keyspace_hits, seen.keyspace_misses) == (20, 1)
+    own.count(10, 0)
+    reset = own.left_out(replace(READING, keyspace_hits=7, keyspace_misses=1))
+    assert (reset.keyspace_hits, reset.keyspace_misses) == (7, 1)
+    own.count(2, 0)
+    restarted = own.left_out(replace(READING, run_id="b", keyspace_hits=90, keyspace_misses=1))
+    assert (restarted.keyspace_hits, restarted.keyspace_misses) == (90, 1)
+
+
+def test_keys_of_very_long_names_are_not_followed() -> None:
+    keys = FollowedKeys(b"salt")
+    keys.settle(1.0)
+    assert keys.add(0, b"x" * MOST_NAME_BYTES) is not None
+    assert keys.add(0, b"y" * (MOST_NAME_BYTES + 1)) is None
+
+
+def test_keys_that_are_gone_are_forgotten_and_those_that_are_there_stay() -> None:
+    keys = FollowedKeys(b"salt")
+    keys.settle(1.0)
+    found = [keys.add(0, b"key%d" % place) for place in range(3)]
+    assert all(found)
+    followed = list(keys)
+    followed[0].is_present = True
+    keys.forget([key.identity for key in followed[:2]])
+    assert list(keys) == [followed[0], followed[2]]
