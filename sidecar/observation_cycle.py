@@ -264,7 +264,7 @@ class ObservationCycle:
         state = self._store.now
         own_bytes = sizes_without_passing_needs(state, readings)
         seen = []
-        for server in self.config.servers:
+        for server, least in zip(self.config.servers, self._actuator.sheltered(), strict=True):
             reading = readings[server.name]
             if reading is None or (state.control.engaged and not reading.maxmemory_bytes):
                 continue
@@ -292,6 +292,7 @@ class ObservationCycle:
                     window.least_used_bytes,
                     has_no_limit=not reading.maxmemory_bytes,
                     silent_seconds=self.silent_seconds(server.name),
+                    sheltered_bytes=least.minimum_bytes,
                     installed_bytes=state.control.installed_bytes.get(server.name),
                     was_replica=server.name in state.promoted_bytes,
                 )

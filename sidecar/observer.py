@@ -187,7 +187,8 @@ def _minimum_bytes(
     lasting = least_maxmemory_bytes(planned_bytes, max(seen.lasting_bytes, pinned))
     least = max(lasting, min(least, half_bytes, planned_bytes))
     most_bytes = min(most_bytes, config.maximum_bytes or most_bytes)
-    return max(config.minimum_bytes, min(least, most_bytes))
+    sheltered = min(seen.sheltered_bytes, config.maximum_bytes or seen.sheltered_bytes)
+    return max(config.minimum_bytes, min(least, most_bytes), sheltered)
 
 
 def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | None:

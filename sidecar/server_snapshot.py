@@ -26,6 +26,7 @@ class ServerSnapshot:
         lasting_bytes, least_used_bytes: the least of that, and of what it used.
         has_no_limit: ``reading`` has what it uses in place of its ``maxmemory`` of 0.
         silent_seconds: how long no sample has come.
+        sheltered_bytes: the least that it is to keep while resident memory takes of the budget.
         installed_bytes: its ``maxmemory`` before SPREDS set any; 0 is no limit.
         was_replica: no plan has gone by its own curve since.
     """
@@ -42,6 +43,7 @@ class ServerSnapshot:
     least_used_bytes: int = 0
     has_no_limit: bool = False
     silent_seconds: float = 0.0
+    sheltered_bytes: int = 0
     installed_bytes: int | None = None
     was_replica: bool = False
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from sidecar.base.kernel_waits import end_waits
 from sidecar.commands.look_answer import Answer
 from sidecar.commands.look_json import as_json
 from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
@@ -56,6 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     """Look, and print what was seen; 1 if no server could be looked at. Raises DocumentError."""
     if options.config and options.addresses:
         raise DocumentError("--config names the servers: leave the addresses out")
+    end_waits()
     _check_new("--init", options.init)
     _check_new("--html", options.html)
     access = _access(options)

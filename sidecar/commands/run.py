@@ -11,6 +11,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from sidecar.base.kernel_waits import end_waits
 from sidecar.commands.arguments import add_command
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     config = load_config(options.config)
     servers = [server.name for server in config.servers]
     set_up_log(config.log.format, verbose=options.verbose, servers=servers)
+    end_waits()
     with node_lock(config):
         # The rest takes seconds on a busy machine; who asks meanwhile learns that it starts.
         log.info("node %s is starting, with %d servers", config.node, len(servers))

@@ -52,6 +52,8 @@ def _total(status: dict[str, Any], told: dict[str, Any] | None, is_verbose: bool
     text += f", resident {size_or(budget['rss_bytes'], '?')}"
     if budget["rss_budget_bytes"] is not None:
         text += f" of {format_size(budget['rss_budget_bytes'])}"
+    if hanging := budget.get("rss_as_last_told"):
+        text += f" ({', '.join(hanging)} as of the last answer)"
     kept_free = [
         f"{_PURPOSES.get(purpose, purpose)} {format_size(size)}"
         for purpose, size in (budget["headroom_bytes"] or {}).items()

@@ -276,7 +276,8 @@ class Enforcement:
         sizes = {name: size for name, size in sizes.items() if name not in kept}
         before = self.sizes_in_force()
         with self._store.update() as state:
-            state.room, state.before_fall_bytes = None, {}  # of a plan that nobody is to have
+            # Of a plan that nobody is to have.
+            state.room, state.before_fall_bytes, state.had_bytes = None, {}, {}
             state.control = replace(
                 state.control,
                 engaged=False,

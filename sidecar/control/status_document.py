@@ -154,14 +154,15 @@ def _takers(actuator: Actuator) -> dict[str, str]:
 
 
 def _budget(actuator: Actuator) -> dict[str, Any]:
-    budget, readings = actuator.budget, actuator.readings
+    budget, readings, seen = actuator.budget, actuator.readings, actuator.last_seen()
     return {
         "bytes": budget.bytes,
         "source": budget.source,
         "configured": budget.configured,
         "maxmemory_bytes": sum(_counted_bytes(actuator).values()),
         "used_bytes": sum(reading.counted_bytes for reading in readings.values()),
-        "rss_bytes": sum(reading.rss_bytes for reading in readings.values()),
+        "rss_bytes": sum(reading.rss_bytes for reading in seen.values()),
+        "rss_as_last_told": sorted(seen.keys() - readings.keys()),
         "rss_budget_bytes": budget.rss_budget_bytes,
         "rss_budget_is_vain": budget.is_vain,
         "headroom_bytes": budget.headroom(),

@@ -10,6 +10,8 @@ from solver_lambda.planning.quiet import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
+MOST_INSERTED = 1e6
+"""Whoever says more brings no plan into a form that the planner refuses."""
 # One whose keys and bytes differ by no more from window to window does not fill.
 _STEADY_RATIO = 0.05
 # If the server counts less than this share of the reads that its sampler saw, and no more since its
@@ -42,8 +44,8 @@ class ServedReads(NamedTuple):
 
     @property
     def inserted_per_read(self) -> float | None:
-        """``None`` without reads."""
-        return self.inserted / self.reads if self.reads else None
+        """``None`` without reads; no server brings in more than ``MOST_INSERTED`` for each."""
+        return min(MOST_INSERTED, self.inserted / self.reads) if self.reads else None
 
 
 def served_between(

@@ -38,7 +38,6 @@ _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
 _DIGITS = re.compile(r"[0-9]{1,9}")  # int() takes other ones too, and fails on very many
-_MODES = ("redis_mode", "server_mode")
 
 
 class CannotBeLookedAtError(Exception):
@@ -177,7 +176,7 @@ class LookedServer(RedisServer):
             usec={name: float(Figures(one, set()).get("usec")) for name, one in stats.items()},
             calls={name: Figures(one, set()).get("calls") for name, one in stats.items()},
             databases=self.databases,
-            is_cluster=any(info.get(key) == "cluster" for key in _MODES),
+            is_cluster=any(info.get(key) == "cluster" for key in ("redis_mode", "server_mode")),
         )
 
     def lru_clock(self) -> int:

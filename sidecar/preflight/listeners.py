@@ -13,6 +13,7 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from sidecar.base.kernel_waits import take_no_descriptors
 from sidecar.preflight.finding import Finding
 from solver_lambda.http.listening import LOCALHOST, listen_at
 from solver_lambda.http.listening_sockets import listening_sockets
@@ -92,6 +93,7 @@ def _open_files(process: int) -> Iterator[str]:
 def unix_listener(address: str, process: int) -> Listener:
     """At a path, or at an abstract name after a zero byte."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        take_no_descriptors(probe)
         probe.settimeout(_PATIENCE_SECONDS)
         try:
             probe.connect(address)

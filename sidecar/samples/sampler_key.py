@@ -29,6 +29,7 @@ class SamplerKey:
         self.secret = secrets.token_bytes(SECRET_BYTES)
         # T and P: with others, a few samples would stand for very many reads.
         self._given: tuple[int, int] | None = None
+        self._former: tuple[int, int] | None = None
         self._given_at_seconds = 0.0
         self._shown_at_seconds = time.monotonic()
         self._was_shown = False
@@ -49,15 +50,16 @@ class SamplerKey:
     def give(self, threshold: int, modulus: int) -> None:
         """Its sampler is given these, with the secret."""
         if (threshold, modulus) != self._given:
-            self._given = threshold, modulus
+            self._former, self._given = self._given, (threshold, modulus)
             self._given_at_seconds = time.monotonic()
 
     def fits(self, threshold: int, modulus: int) -> bool:
-        """Whether they are what it was given last; any, if that was none, or just now others: a
-        batch may be half full then."""
+        """Whether they are what it was given last, or, just after that, what it had before: a batch
+        may be half full then. Any, if it was given none."""
         if self._given is None or (threshold, modulus) == self._given:
             return True
-        return time.monotonic() - self._given_at_seconds < _ON_THEIR_WAY_SECONDS
+        is_soon = time.monotonic() - self._given_at_seconds < _ON_THEIR_WAY_SECONDS
+        return is_soon and (threshold, modulus) == self._former
 
     @property
     def silent_seconds(self) -> float:

@@ -267,7 +267,7 @@ class Actuator(WatchedServers):
             self._look_at_budget()
 
     def _look_at_budget(self) -> None:
-        planned, read = self._store.now.targets_bytes, self.readings
+        planned, read = self._store.now.targets_bytes, self.last_seen()
         unread_bytes = sum(size for name, size in planned.items() if name not in read)
         acts = self._begins or not self.looks_on
         self.budget.refresh(list(read.values()), acts=acts, unread_bytes=unread_bytes)

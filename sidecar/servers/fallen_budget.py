@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,9 @@ from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 
+HALVES_SECONDS = 86_400.0
+"""For so long each server keeps half of what it had when resident memory took its first part; then
+of what plans made of that. So they divide what is left for good, and nobody is empty by tonight."""
 # The one reason that does not pass: what came of a plan cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 BUDGET_IS_BACK = "resident memory leaves room again"
@@ -107,7 +111,9 @@ class FallenBudget:
         and neither may empty the others. The operator's own minima come first."""
         if budget.source != "rss":  # asked at each step
             return servers
-        return _with_halves(servers, self._store.now.before_fall_bytes, budget.bytes)
+        state = self._store.now
+        had_bytes = state.had_bytes or state.before_fall_bytes  # of a version that knew no other
+        return _with_halves(servers, had_bytes, budget.bytes)
 
     def _had(self, own_bytes: Sizes) -> Sizes:
         """The sizes from before the fall, unless other servers were in the node's file then."""
@@ -163,9 +169,15 @@ class FallenBudget:
         return FittedSizes(targets, fit(now, fixed, least_bytes=least_bytes), BUDGET_FELL, room)
 
     def _remember(self, sizes_bytes: Sizes) -> None:
-        if self._store.now.before_fall_bytes != sizes_bytes:
+        before, now = self._store.now, time.time()
+        had, since = dict(before.had_bytes), before.had_at_seconds
+        is_old = not since <= now < since + HALVES_SECONDS
+        if had.keys() != sizes_bytes.keys() or is_old:
+            had, since = dict(sizes_bytes), now
+        if (before.before_fall_bytes, before.had_bytes) != (sizes_bytes, had):
             with self._store.update() as state:
                 state.before_fall_bytes = dict(sizes_bytes)
+                state.had_bytes, state.had_at_seconds = had, since
 
 
 def _own(state: SidecarState) -> Sizes:

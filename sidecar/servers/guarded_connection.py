@@ -16,6 +16,7 @@ from typing import Any
 
 import redis
 
+from sidecar.base.kernel_waits import take_no_descriptors
 from sidecar.config.listeners import FoundListeners, KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
@@ -183,6 +184,7 @@ def _made_by(connected: socket.socket) -> int:
 
 
 def _refuse_maker(connected: socket.socket, path: str, listeners: _Listeners) -> None:
+    take_no_descriptors(connected)
     users = {_made_by(connected)}
     listeners.check(users, path)
     listeners.learn(users)

@@ -18,7 +18,10 @@ import os
 import re
 import secrets
 import socket
+from concurrent.futures import Future
 
+from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.worker import Worker
 from solver_lambda.http.peer import peer_credentials
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,8 @@ _CLIENT = re.compile(
 _PATIENCE_SECONDS = 0.5
 # So many who only connect keep nobody from asking.
 _BACKLOG = 4096
+# Of these, at the same time.
+_MOST_ENDING = 256
 
 
 class ServerTakenError(Exception):
@@ -66,7 +71,9 @@ class ServerLock:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._ends, self._ending = Worker("ends visits of a lock"), list[Future[None]]()
         try:
+            take_no_descriptors(self._lock)
             self._lock.bind(_address(run_id))
             # Who connects is told by the kernel who listens.
             self._lock.listen(_BACKLOG)
@@ -96,15 +103,19 @@ class ServerLock:
 
     def make_room(self) -> None:
         """Hang up on those who have asked: who waits for long takes us for somebody else."""
+        self._ending = [one for one in self._ending if not one.done()]
         try:
-            for _ in range(_BACKLOG):
-                self._lock.accept()[0].close()
+            while len(self._ending) < _MOST_ENDING:
+                connection, _ = self._lock.accept()
+                # Not here: what was sent there may let us wait, see ``kernel_waits``.
+                self._ending.append(self._ends.submit(connection.close))
         except OSError:
             pass  # nobody is left, or no descriptor: then at the next turn
 
     def close(self) -> None:
         """Let others have it; may be called twice."""
         self._lock.close()
+        self._ends.close()
 
 
 class CurrentProcessLock:
@@ -142,6 +153,7 @@ def _address(run_id: str) -> bytes:
 def _holder(run_id: str) -> tuple[int, int] | None:
     """Process and user who listens at a lock's name; ``None``: nobody, or nobody answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        take_no_descriptors(probe)
         probe.settimeout(_PATIENCE_SECONDS)
         try:
             probe.connect(_address(run_id))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar.base.machine_memory import machine_memory_bytes
 from sidecar.base.plain_text import plain
 from sidecar.servers.figures import Figures, figure_of, keys_of, number_of
 from sidecar.servers.memory_figures import memory_of
@@ -171,7 +172,7 @@ class ServerReading:
             lfu_log_factor=set_to.get("lfu-log-factor", 10),
             lfu_decay_time_minutes=set_to.get("lfu-decay-time", 1),
             **memory_of(info, config, odd, (kept, keys), tables_bytes),
-            rss_bytes=said.get("used_memory_rss"),
+            rss_bytes=said.get("used_memory_rss", said.get("used_memory"), machine_memory_bytes()),
             keyspace_hits=said.get("keyspace_hits"),
             keyspace_misses=said.get("keyspace_misses"),
             keys=keys,

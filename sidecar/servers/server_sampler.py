@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 # A sampler sends a batch a second at least.
 SILENT_SECONDS = 10.0
+_BY_SOMEBODY = " again: somebody had changed its sampler's settings"
 
 
 class ServerSampler:
@@ -72,8 +73,9 @@ class ServerSampler:
         anew = is_silent or not self._has_secret
         threshold = self._server.start_sampling(reading, self._sampling, anew=anew)
         if threshold is None:
+            self._refused.reset()
             return
-        again = " again: somebody had changed its sampler's settings"
+        again = _BY_SOMEBODY
         if is_silent:
             again = " again: nothing has come from it"
         elif not self._has_secret:
@@ -82,7 +84,10 @@ class ServerSampler:
             again = f", {threshold / self._sampling.modulus:.3g} of its keys from now on"
         log.info("server %s samples to %s%s", self._server.name, self._sampling.endpoint, again)
         self._given_threshold = threshold
-        self._refused.reset()
+        if again == _BY_SOMEBODY:  # over and over, perhaps, and each time it may let us wait
+            self._refused.fail()
+        else:
+            self._refused.reset()
         self._has_secret = True
         self._given_at_seconds = time.monotonic()
 

@@ -31,13 +31,12 @@ from sidecar.state.state_store import StateStore, note_installed
 
 log = logging.getLogger(__name__)
 
-# In a pause between two steps, for one that may come back: it is looked at again soon.
-LOOK_PATIENCE_SECONDS = 0.01
+LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at again soon
 
 
 class ServerWatch:
-    """One server, for one thread at a time: last reading, what may be in force, and how it is
-    being treated; ``contact`` asks it, ``refusal`` is why it takes no other size."""
+    """One server, for one thread at a time; ``contact`` asks it, ``refusal`` is why it takes no
+    other size."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class ServerWatch:
         store: StateStore,
         metrics: Metrics,
     ) -> None:
-        self._server, self._store, self._metrics = server, store, metrics
+        self._server, self._store, self._metrics, self.name = server, store, metrics, server.name
         self.contact = ServerContact(server, metrics)
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
@@ -64,13 +63,13 @@ class ServerWatch:
         self.primary_bytes: int | None = None  # see ``tell_primaries``
 
     @property
-    def name(self) -> str:
-        return self._server.name
-
-    @property
     def last(self) -> ServerReading | None:
         """What it last said, if it answers."""
         return self._last if self.contact.is_up else None
+
+    @property
+    def last_seen(self) -> ServerReading | None:  # also of one that hangs: it has its pages still
+        return None if self.contact.is_gone else self._last
 
     @property
     def run_id(self) -> str | None:  # of the process that was last seen

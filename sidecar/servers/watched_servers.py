@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sidecar.servers.ownership import claim_ownership
 from sidecar.servers.reading_window import ReadingWindow
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.shrink_guard import Sizes
 
@@ -48,6 +49,10 @@ class WatchedServers:
         """Why the last size that was tried was not taken."""
         known = self._watches.items()
         return {n: w.refusal.reason for n, w in known if w.last and w.refusal.reason}
+
+    def last_seen(self) -> dict[str, ServerReading]:
+        """What those last said whose processes are there, as far as is known."""
+        return {n: last for n, w in self._watches.items() if (last := w.last_seen) is not None}
 
     def run_ids(self) -> dict[str, str]:
         """Of the servers' processes."""

@@ -117,6 +117,8 @@ class SidecarState:
         listeners: users that were first seen to listen, by a server's address.
         before_fall_bytes: what was planned before resident memory lowered the budget, or what of
             that later plans left, until it leaves room again.
+        had_bytes, had_at_seconds: of that, what counts for the half that each server keeps, and
+            since when (Unix time).
     """
 
     last_cycle: int = 0
@@ -141,6 +143,8 @@ class SidecarState:
     replicas: tuple[str, ...] = ()
     promoted_bytes: dict[str, int] = field(default_factory=dict)
     before_fall_bytes: dict[str, int] = field(default_factory=dict)
+    had_bytes: dict[str, int] = field(default_factory=dict)
+    had_at_seconds: float = 0.0
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -228,6 +232,8 @@ class SidecarState:
             replicas=read_list(fields, "replicas", str, "servers"),
             promoted_bytes=read_sizes(fields.table("promoted_bytes", {})),
             before_fall_bytes=read_sizes(fields.table("before_fall_bytes", {})),
+            had_bytes=read_sizes(fields.table("had_bytes", {})),
+            had_at_seconds=fields.number("had_at_seconds", 0.0, low=0),
             gain=(
                 GainSinceInstallation.from_json(fields.table("gain"))
                 if fields.has("gain")

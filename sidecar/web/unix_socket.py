@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sidecar.base.kernel_waits import take_no_descriptors
 from sidecar.base.private_files import make_own_folder
 from solver_lambda.http.listening import BACKLOG
 
@@ -30,6 +31,7 @@ class UnixSocket:
     def __init__(self, path: Path, group: str | None = None) -> None:
         self._path = path
         self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        take_no_descriptors(self.listening)
         try:
             make_own_folder(path.parent)
             with _short(path) as short:

@@ -55,9 +55,10 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
 
     Raises OSError where the kernel does not tell.
     """
-    listening = list(_listening(port))
+    hosts = [plain_host(host) for host in hosts]
+    listening = list(_listening(port, [*hosts, *_AT_ALL]))
     sockets: set[ListeningSocket] = set()
-    for host in map(plain_host, hosts):
+    for host in hosts:
         places = [host, *(_AT_ALL if host.version == 4 else _AT_ALL[1:])]
         found = ({one for at, one in listening if at == place} for place in places)
         sockets |= next(filter(None, found), set())
@@ -166,17 +167,20 @@ def nobody_in_particular() -> int | None:
     return int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
-def _listening(port: int) -> Iterator[tuple[Host, ListeningSocket]]:
-    return ((row.local[0], _socket(row)) for row in _listening_rows(port) if row.state == LISTENS)
+def _listening(
+    port: int, hosts: Collection[Host] | None = None
+) -> Iterator[tuple[Host, ListeningSocket]]:
+    rows = _listening_rows(port, hosts)
+    return ((row.local[0], _socket(row)) for row in rows if row.state == LISTENS)
 
 
 def _socket(row: SocketRow) -> ListeningSocket:
     return ListeningSocket(str(row.inode), row.user_id)
 
 
-def _listening_rows(port: int) -> Iterator[SocketRow]:
+def _listening_rows(port: int, hosts: Collection[Host] | None = None) -> Iterator[SocketRow]:
     try:
-        yield from listening_at(port)
+        yield from listening_at(port, hosts)
     except OSError as error:
         _tell_long_way(str(error))
         yield from (row for _, row in _table(PROC, port))

@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from struct import Struct
 from typing import NamedTuple
@@ -23,6 +23,7 @@ _SOCK_DIAG, _BY_FAMILY, _ASK, _ASK_FOR_ALL = 4, 20, 0x001, 0x301
 _ERROR, _DONE = 2, 3
 _HEADER, _REQUEST, _ANSWER = Struct("=IHHII"), Struct("=BBBxI"), Struct("=BB2x")
 _ENDS, _DEVICE, _OWNER = Struct("!HH16s16s"), Struct("=III"), Struct("=12xII")
+_HOST_AT, _HOST_BYTES = _ANSWER.size + 4, 16  # the own one
 _ANY_COOKIE = 0xFFFFFFFF
 _MOST_BYTES = 1 << 15  # of one answer
 
@@ -42,13 +43,14 @@ class SocketRow(NamedTuple):
     inode: int
 
 
-def listening_at(port: int) -> Iterator[SocketRow]:
-    """Yield the sockets that listen at this port, 0 for any. Raises OSError where the kernel does
-    not tell."""
+def listening_at(port: int, hosts: Collection[Host] | None = None) -> Iterator[SocketRow]:
+    """Yield the sockets that listen at this port, 0 for any, and at one of these addresses: any
+    user may have very many at others. Raises OSError where the kernel does not tell."""
+    wanted = None if hosts is None else {packed for host in hosts for packed in _packed(host)}
     for version in _FAMILIES:
         with _kernel() as kernel:
             _ask(kernel, version, (IPv4Address(0), port), _NOWHERE, _ASK_FOR_ALL, 0)
-            yield from _answers(kernel)
+            yield from _answers(kernel, wanted)
 
 
 def with_ends(local: End, remote: End) -> set[SocketRow]:
@@ -85,7 +87,14 @@ def _ask(
     kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, how, 1, 0) + asked)
 
 
-def _answers(kernel: socket.socket) -> Iterator[SocketRow]:
+def _packed(host: Host) -> Iterator[bytes]:
+    """As a row has it: in the first of its 16 bytes, or mapped into version 6."""
+    yield host.packed.ljust(_HOST_BYTES, b"\0")
+    if isinstance(host, IPv4Address):
+        yield IPv6Address(f"::ffff:{host}").packed
+
+
+def _answers(kernel: socket.socket, wanted: Collection[bytes] | None = None) -> Iterator[SocketRow]:
     while True:
         told, at = kernel.recv(_MOST_BYTES), 0
         while at < len(told):
@@ -95,13 +104,16 @@ def _answers(kernel: socket.socket) -> Iterator[SocketRow]:
                 if code := -int.from_bytes(told[body : body + 4], sys.byteorder, signed=True):
                     raise OSError(code, f"sock_diag: {os.strerror(code)}")
                 return
+            at += (size + 3) & ~3
+            host_at = body + _HOST_AT
+            if wanted is not None and told[host_at : host_at + _HOST_BYTES] not in wanted:
+                continue
             family, state = _ANSWER.unpack_from(told, body)
             body += _ANSWER.size
             port, _, host, _ = _ENDS.unpack_from(told, body)
             body += _ENDS.size + _DEVICE.size
             own: Host = IPv4Address(host[:4]) if family == socket.AF_INET else IPv6Address(host)
             yield SocketRow((plain_host(own), port), state, *_OWNER.unpack_from(told, body))
-            at += (size + 3) & ~3
 
 
 def plain_host(host: Host) -> Host:

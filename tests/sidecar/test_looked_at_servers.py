@@ -1,4 +1,4 @@
-"""Stock servers under a whole sidecar: their keys are looked at from outside, and plans go by it."""
+"""Stock servers under a whole sidecar: their keys are looked at, and plans go by that."""
 
 from __future__ import annotations
 

@@ -282,8 +282,12 @@ def test_a_batch_that_was_on_its_way_is_taken_and_the_same_settings_again_open_n
     key, now = SamplerKey(), 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert key.fits(5, 1 << 24)  # nothing was given yet
+    key.give(5, 1 << 24)
+    assert not key.fits(6, 1 << 24)  # and it was on no way
+    now += 10
     key.give(1 << 20, 1 << 24)
     assert key.fits(5, 1 << 24)
+    assert not key.fits(1, 1 << 32)
     now += 3
     key.give(1 << 20, 1 << 24)
     assert not key.fits(5, 1 << 24)

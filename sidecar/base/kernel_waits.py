@@ -1,0 +1,49 @@
+"""Waits in the kernel that others bring about, and that no timeout of ours ends.
+
+Whoever writes to a Unix socket may send descriptors with a message. Whoever drops the last one of a
+TCP connection waits in ``close``, or in a plain ``recv``, until what was sent there is taken, as
+long as its maker likes (SO_LINGER).
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from contextlib import suppress
+
+# Of socket(7), since Linux 6.16.
+_SO_PASSRIGHTS = 83
+# A signal ends such a wait. This one is ignored where there is no handler.
+_SIGNAL, _INTERVAL_SECONDS = signal.SIGURG, 1.0
+
+
+def take_no_descriptors(unix_socket: socket.socket) -> None:
+    """Before it listens, or connects: who sends some gets an error. Older kernels cannot do it."""
+    with suppress(OSError):
+        unix_socket.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
+
+
+def end_waits() -> None:
+    """Send each thread of this process a signal once a second, which does nothing else. Nothing
+    where that is done already, or by another thread than the main one."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(_SIGNAL) is _do_nothing:
+        return
+    signal.signal(_SIGNAL, _do_nothing)
+    threading.Thread(target=_run, name="ends waits", daemon=True).start()
+
+
+def _do_nothing(*_: object) -> None:
+    """The system call that it comes in ends, or goes on."""
+
+
+def _run() -> None:
+    while True:
+        time.sleep(_INTERVAL_SECONDS)
+        for thread in threading.enumerate():
+            if thread.ident is not None and thread is not threading.current_thread():
+                with suppress(ProcessLookupError):  # it has just ended
+                    signal.pthread_kill(thread.ident, _SIGNAL)
