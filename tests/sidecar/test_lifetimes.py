@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
 from sidecar.curves.lifetimes import LifetimeDistribution, Lifetimes, TimedAccesses
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.served_reads import ServedReads, served_between
+from sidecar.curves.served_reads import MOST_INSERTED, ServedReads, served_between
 from sidecar.samples.batch import decode_batch
 from sidecar.servers.server_reading import ServerReading
 from tests.oracles import lifetimes as in_python
@@ -468,6 +468,12 @@ def test_what_came_in_is_what_was_evicted_and_what_there_is_more(
     assert served == ServedReads(700, 300, inserted)
     assert served.inserted_per_read == per_read
     assert served_between(previous, previous, 0.0).inserted_per_read is None
+
+
+def test_more_than_any_server_brings_in_is_not_believed() -> None:
+    """A planner elsewhere refused the observation of all servers for what one said."""
+    previous, reading = counted(0, 0), replace(counted(1, 1, 60.0), keys=2**62)
+    assert served_between(previous, reading, 2.0).inserted_per_read == MOST_INSERTED
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0, 2))

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ from sidecar.control import control_plane
 from sidecar.servers import memory_budget
 from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, FallenBudget
+from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, HALVES_SECONDS, FallenBudget
 from sidecar.servers.memory_budget import MemoryBudget, Source
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -327,6 +328,46 @@ def test_beside_one_that_hangs_the_others_keep_half_as_the_budget_falls(
     wait_until(lambda: _reachable(node), lambda: node.actuator.states())
     _budget_becomes(node, 48 * MB, "file")
     assert node.actuator.targets() == {"s0": 30 * MB, "s1": 18 * MB}
+
+
+def test_the_pages_of_one_that_hangs_are_no_room(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script without an end made the memory limit's guard give back what it had taken."""
+    asked: list[dict[str, int]] = []
+    refresh = lambda seen, **_: asked.append({one.run_id: one.rss_bytes for one in seen})  # noqa: E731
+    monkeypatch.setattr(node.actuator.budget, "refresh", refresh)
+    node.actuator.step()
+    hangs = node.servers["s0"].process
+    hangs.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: not _reachable(node), lambda: node.actuator.states())
+        node.actuator.step()
+        assert asked[-1].keys() == asked[0].keys()
+        assert len(asked[-1]) == 2
+    finally:
+        hangs.send_signal(signal.SIGCONT)
+
+
+def test_plans_leave_half_of_what_each_had_for_a_day(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each plan took the half of what the last one had left, beside one client's garbage."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    _budget_becomes(node, 40 * MB, "rss")
+    for _ in range(3):
+        minima = {one.name: one.minimum_bytes for one in node.actuator.sheltered()}
+        assert minima == {"s0": 15 * MB, "s1": 9 * MB}
+        sizes = {"s0": 31 * MB, "s1": 9 * MB}
+        node.actuator.engage(sizes, sizes, "a plan")
+        node.actuator.fallen.follow_plan(sizes, 40 * MB, node.actuator.budget)
+    now += HALVES_SECONDS
+    node.actuator.fallen.follow_plan(sizes, 40 * MB, node.actuator.budget)
+    later = {one.name: one.minimum_bytes for one in node.actuator.sheltered()}
+    assert later["s1"] < 9 * MB < later["s0"]
+    _budget_becomes(node, 48 * MB, "file")
+    assert node.store.now.had_bytes == node.store.now.before_fall_bytes == {}
 
 
 def _reachable(node: ActuatedNode) -> bool:

@@ -143,6 +143,13 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     assert server.settings_version == (team.version if team else None)
 
 
+def test_what_resident_memory_leaves_each_server_is_its_minimum() -> None:
+    seen = dataclasses.replace(_seen(_estimate()), sheltered_bytes=7 * MB)
+    assert _observe(seen).servers[0].minimum_bytes == 7 * MB
+    most = dataclasses.replace(_seen(_estimate(), maximum_bytes=5 * MB), sheltered_bytes=7 * MB)
+    assert _observe(most).servers[0].minimum_bytes == 5 * MB
+
+
 @pytest.mark.parametrize(
     ("error", "enough", "minimum", "told"),
     [
