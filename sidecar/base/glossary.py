@@ -48,7 +48,8 @@ WORDS = {
     "resident": "what the process takes of the machine's memory, which can be more than maxmemory",
     "room": "memory that other servers give up for one that must have more than was planned; it "
     "goes back when it is needed no longer",
-    "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys",
+    "sampler": "the part in each server, patch or module, that tells the sidecar of a few keys; "
+    "where there is none, the sidecar looks at keys itself",
     "samples": "reads and writes of the few keys in a thousand that are followed",
     "too early to tell": "of an outcome: so few reads came since the plan that chance may have "
     "made the difference",

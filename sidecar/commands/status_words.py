@@ -206,6 +206,8 @@ def _notes(
     if told.get("settings_by"):
         notes.append(settings_words(told))
     notes += refused_words(told)
+    if (cost := told.get("look_cost_ratio")) is not None:
+        notes.append(f"looked at from outside, which takes it {cost:.1%} of a core")
     if told.get("last_change"):
         change = told["last_change"]
         words = without_backend(reason_words(change["words"]))

@@ -196,7 +196,7 @@ OF_NODE = (
 )
 OF_SERVER = (
     _Gauge("up", "1 if the server answers", _at("up")),
-    _Gauge("sampler_info", "Always 1; patch, module or none", _sampler, ("sampler",)),
+    _Gauge("sampler_info", "Always 1; patch, module, look or none", _sampler, ("sampler",)),
     _Gauge("maxmemory_bytes", "maxmemory in force", _at("maxmemory_bytes")),
     _Gauge("target_bytes", "maxmemory that it is to have", _at("target_bytes")),
     _Gauge(
