@@ -15,9 +15,8 @@ Server = TypeVar("Server", ServerConfig, ServerObservation)
 
 # So many times what is known of a backend's latency its team may state.
 BELIEVED_RATIO = 10
-# A wish that counts for more than so many times what is known takes no other server below half of
-# an equal share: where the operator agrees, the node's file says the same.
-MODEST_RATIO = 2
+# So much more than known is no more than rounding.
+_SAME_RATIO = 1e-9
 
 
 def believed_latency(
@@ -37,13 +36,15 @@ def is_immodest(
     values: Mapping[str, float], config: ServerConfig, measured_seconds: float | None
 ) -> bool:
     """Whether a team's weight and latency (``values``), as far as they count, make its reads worth
-    more than ``MODEST_RATIO`` times what they are by the operator's word and the measured."""
+    more than they are by the operator's word and the measured. Such a wish takes no other server
+    below half of an equal share: where the operator agrees, the node's file says the same. It is so
+    of any that is more: otherwise a small wish took more of another than a great one."""
     worth = values.get("weight", config.weight)
     known = config.weight
     if (stated_seconds := values.get("backend_latency_seconds")) is not None:
         worth *= believed_latency(stated_seconds, config, measured_seconds)
         known *= config.backend_latency_seconds or measured_seconds or 0.0
-    return worth > MODEST_RATIO * known
+    return worth > (1 + _SAME_RATIO) * known
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:

@@ -53,8 +53,9 @@ def last_change(
         text = f"It is being brought {way} since {at}, and has {has} now"
     found = [f"{text}." if words in told_already else f"{text}: {words}."]
     history = list(history)
-    if counts := _what_counted_anew(history, change["at_seconds"]):
-        found.append(f"Shortly before, what counts was changed: {counts}{_signed(counts, told)}.")
+    for when, counts in _what_counted_anew(history, change["at_seconds"]):
+        text = f"Before that, at {time_of_day(when)}, what counts was changed: {counts}"
+        found.append(f"{text}{_signed(counts, told)}.")
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -94,17 +95,16 @@ def since_installation(server: Mapping[str, Any], told: Mapping[str, Any]) -> li
     return [f"{text}.", *([f"{which}: {', '.join(opposite)}."] if opposite else [])]
 
 
-def _what_counted_anew(history: Iterable[Mapping[str, Any]], at_seconds: float) -> str | None:
-    """Weights or latencies that changed since the last plan that moved memory before it."""
-    found = None
-    for entry in history:
-        if entry["at_seconds"] >= at_seconds:
-            break
-        if entry["kind"] == "plan" and entry.get("carried_out"):
-            found = None
-        elif entry["kind"] == "yardstick":
-            found = str(entry.get("words", "")).rstrip(".")
-    return found
+def _what_counted_anew(
+    history: Iterable[Mapping[str, Any]], at_seconds: float
+) -> list[tuple[float, str]]:
+    """When weights or latencies changed in the day before, the last few times, and which: a change
+    is often come to in several steps."""
+    return [
+        (entry["at_seconds"], str(entry.get("words", "")).rstrip("."))
+        for entry in history
+        if entry["kind"] == "yardstick" and 0 < at_seconds - entry["at_seconds"] < _DAY_SECONDS
+    ][-_FEW_OF_A_DAY:]
 
 
 def _signed(counts: str, told: Mapping[str, Any]) -> str:
@@ -119,16 +119,15 @@ def _signed(counts: str, told: Mapping[str, Any]) -> str:
 
 
 def _others(entry: Mapping[str, Any], name: str, told: dict[str, Any]) -> str:
-    """What a plan moves elsewhere: of who is still on the way, what is left of it."""
-    moving = {one["name"]: one for one in told["servers"] if is_on_its_way(one, told)}
+    """What a plan moves elsewhere, from what was planned before, also of who is on the way."""
+    moving = {one["name"] for one in told["servers"] if is_on_its_way(one, told)}
     before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
     found = []
     for other, size in after.items():
-        had, way = before.get(other, size), moving.get(other)
-        change = way["target_bytes"] - way["maxmemory_bytes"] if way else size - had
-        if other == name or had == size or not change:
+        change = size - before.get(other, size)
+        if other == name or not change:
             continue
-        verb = (("grew", "shrank"), ("is to grow", "is to shrink"))[way is not None][change < 0]
+        verb = (("grew", "shrank"), ("is to grow", "is to shrink"))[other in moving][change < 0]
         found.append(f"{other} {verb} by {format_size(abs(change))}")
     return ", ".join(found)
 

@@ -44,7 +44,14 @@ def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     if low != config.minimum_bytes:
         whose = f"its team's, signed {team}" if team else "what it needs to work at all"
     most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
-    return [f"It may have from {format_size(low)} ({whose}) to {most}."]
+    words = [f"It may have from {format_size(low)} ({whose}) to {most}."]
+    least = server.get("planned_from_bytes") or 0
+    if least > low:
+        words.append(
+            f"The last plan had to leave it {format_size(least)}: for what it cannot evict, or "
+            "half of an equal share beside others' wishes and needs."
+        )
+    return words
 
 
 def refused_words(server: Mapping[str, Any]) -> list[str]:

@@ -248,7 +248,8 @@ def _hits(
     if recommended is not None:
         text += f", and {ratio_or(recommended)} with the plan"
     if server["access_time_seconds"] is not None:
-        text += f". Its mean access time was measured as {time_or(server['access_time_seconds'])}"
+        access = time_or(server["access_time_seconds"])
+        text += f". By that, and by the latencies that count, its mean access time was {access}"
         recommended = with_the_plan(server, plan, "access_time_seconds")
         if recommended is not None:
             text += f"; by its curve the plan makes it {time_or(recommended)}"

@@ -52,6 +52,8 @@ def place_of(options: argparse.Namespace) -> SettingsPlace:
         raise DocumentError(_NO_PLACE)
     if not NODE_PATTERN.fullmatch(options.node):
         raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
+    if options.folder and options.bucket:
+        raise DocumentError("--folder and --bucket: settings lie in one of them")
     if options.folder:
         _check_folder(options.folder, options.node)
         return SettingsPlace(FolderStore(options.folder), options.node)

@@ -110,12 +110,15 @@ def execute(options: argparse.Namespace) -> int:
     to remove. Raises DocumentError, StoreError."""
     place = place_of(options)
     key = settings_key(place.node, options.server)
-    if options.verb == "show" and options.why:
-        _print_report(list(report_sentences(place.store, place.node, options.server)), options)
-        return 0
     text = place.store.get(key, MAX_SETTINGS_BYTES)
+    if options.verb == "show" and options.why:
+        sentences = report_sentences(place.store, place.node, options.server, text)
+        _print_report(list(sentences), options)
+        return 0
     if options.verb == "show":
         _show(text, place, options)
+        if text is not None and not options.json:
+            print("whether they are in force, and what became of them: the same with --why")
         return 0
     changes = _changes(options)
     if options.verb == "set" and not changes:
@@ -136,7 +139,8 @@ def execute(options: argparse.Namespace) -> int:
     try:  # as the sidecar will: what it would ignore is not stored
         TeamSettings.loads(settings.dumps(), asked, limits)
     except DocumentError as error:
-        raise DocumentError(asked + _with_options(str(error).removeprefix(asked))) from error
+        words = _with_options(str(error).removeprefix(asked))
+        raise DocumentError(asked + words + _of_before(error, changes)) from error
     if place.server is not None:
         check_minimum(place.server, settings, asked)
     if options.verb == "set" and options.dry_run:
@@ -178,6 +182,15 @@ def _told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimit
         print(f"spreds: how far settings may go is not known here: {error}", file=sys.stderr)
         return True, None
     return text is not None, None if text is None else report_limits(text, key)
+
+
+def _of_before(error: DocumentError, changes: Mapping[str, Any]) -> str:
+    """What to do where it is none of the ``changes`` that is refused."""
+    for setting in SERVER_SETTINGS:
+        if setting.name in str(error) and setting.name not in changes:
+            option = setting.option.replace("_", "-")
+            return f"; that was set before: `spreds weights unset` with --{option} removes it"
+    return ""
 
 
 def _with_options(words: str) -> str:

@@ -93,9 +93,9 @@ def server_status(
         "target_bytes": state.targets_bytes.get(name),
         # None also for one that is to stay without a limit.
         "recommended_bytes": (planned.maxmemory_bytes or None) if planned else None,
-        # As SPREDS found it; 0 is no limit.
-        "installed_bytes": state.control.installed_bytes.get(name),
+        "installed_bytes": state.control.installed_bytes.get(name),  # 0 is no limit
         "minimum_bytes": wanted.minimum_bytes,
+        "planned_from_bytes": seen.minimum_bytes if seen else None,
         "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,
         "predicted_hit_ratio": predicted,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 from sidecar.base.plain_text import plain
 from sidecar.base.time_of_day import time_of_day
 from sidecar.config.settings_limits import SettingsLimits
+from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import BucketStore, FolderStore
 from solver_lambda.documents.json_text import check_kind, parse_json
 from solver_lambda.documents.keys import report_key
-from solver_lambda.documents.reader import Fields
+from solver_lambda.documents.reader import DocumentError, Fields
 
 KIND, VERSION = "spreds.report", 1
 MAX_REPORT_BYTES = 64 * 1024
@@ -32,8 +35,11 @@ def report_document(
     return text.encode()
 
 
-def report_sentences(store: FolderStore | BucketStore, node: str, server: str) -> Iterator[str]:
-    """What the last report of a server says. Raises StoreError, DocumentError."""
+def report_sentences(
+    store: FolderStore | BucketStore, node: str, server: str, settings: bytes | None = None
+) -> Iterator[str]:
+    """What the last report of a server says, and whether its team's ``settings`` came after it.
+    Raises StoreError, DocumentError."""
     key = report_key(node, server)
     text = store.get(key, MAX_REPORT_BYTES)
     if text is None:
@@ -49,6 +55,10 @@ def report_sentences(store: FolderStore | BucketStore, node: str, server: str) -
         raise fields.refuse("sentences", "must be a list of texts")
     yield f"As of {time_of_day(at_seconds)}, plan {cycle}:"
     yield from map(plain, sentences[:_MOST_SENTENCES])
+    with suppress(DocumentError):  # a damaged one counts for nothing, as the report tells
+        set_at = TeamSettings.loads(settings, key).set_at if settings is not None else ""
+        if set_at > datetime.fromtimestamp(at_seconds, UTC).isoformat(timespec="seconds"):
+            yield f"What its team has set since, at {set_at}, counts from the next plan on."
 
 
 def report_cycle(text: bytes, key: str) -> int:

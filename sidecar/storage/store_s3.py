@@ -122,9 +122,11 @@ class S3Store:
     def _failure(self, key: str, error: Exception) -> StoreError:
         code = error_code(error)
         kind = StoreError if code else StoreUnreachableError
+        if code not in _FORBIDDEN:
+            return kind(f"{self}/{key}: {error}")
         # S3 answers both the same.
         why = f", or the bucket is not of the account {self._owner}" if self._owner else ""
-        return kind(f"{self}/{key}: {error}{why if code in _FORBIDDEN else ''}")
+        return kind(f"{self}/{key}: the rights in use do not include that{why} ({error})")
 
 
 def error_code(error: Exception) -> str:

@@ -797,7 +797,8 @@ def test_a_cache_that_is_not_full_is_no_changed_load() -> None:
     assert (apart or "").endswith("or the window too short to tell.")
 
 
-def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
+def test_what_counts_anew_is_told_with_the_changes_of_a_day() -> None:
+    """After one more step of the same way nobody knew any more who had brought it about."""
     history = [
         {"kind": "yardstick", "at_seconds": 1.0, "words": "weights changed: pages 1 -> 2"},
         {"kind": "plan", "at_seconds": 2.0, "carried_out": True},
@@ -805,9 +806,11 @@ def test_what_counts_anew_is_told_with_the_change_that_follows_it() -> None:
         {"kind": "plan", "at_seconds": 4.0, "carried_out": False},
         {"kind": "plan", "at_seconds": 9.0, "carried_out": True},
     ]
-    assert _what_counted_anew(history, 9.0) == "weights changed: feed 1 -> 5"
-    assert _what_counted_anew(history, 2.0) == "weights changed: pages 1 -> 2"
-    assert _what_counted_anew(history[:2], 9.0) is None
+    first, second = (1.0, "weights changed: pages 1 -> 2"), (3.0, "weights changed: feed 1 -> 5")
+    assert _what_counted_anew(history, 9.0) == [first, second]
+    assert _what_counted_anew(history, 2.0) == [first]
+    assert _what_counted_anew(history, 86_402.0) == [second]
+    assert _what_counted_anew(history[1:2], 9.0) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="to be another user takes root")

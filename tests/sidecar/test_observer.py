@@ -455,11 +455,11 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
     ("wish", "configured", "measured", "others"),
     [
         pytest.param({"weight": 10.0}, {}, None, 16, id="a great weight"),
-        pytest.param({"weight": 2.0}, {}, None, 2, id="a modest one"),
-        pytest.param({"weight": 10.0}, {"weight": 5.0}, None, 2, id="that the operator allows"),
+        pytest.param({"weight": 2.0}, {}, None, 16, id="a small one"),
+        pytest.param({"weight": 5.0}, {"weight": 5.0}, None, 2, id="that the operator agrees to"),
         pytest.param({"weight": 1.0}, {"weight": 0.0}, None, 16, id="that he does not"),
         pytest.param({"backend_latency_seconds": 60.0}, {}, 0.02, 16, id="a great latency"),
-        pytest.param({"backend_latency_seconds": 0.04}, {}, 0.02, 2, id="one near the measured"),
+        pytest.param({"backend_latency_seconds": 0.02}, {}, 0.02, 2, id="the measured one"),
         pytest.param({"backend_latency_seconds": 0.04}, {}, None, 16, id="nothing is known of"),
         pytest.param(
             {"backend_latency_seconds": 0.04, "weight": 1.5}, {}, 0.02, 16, id="both together"

@@ -128,6 +128,9 @@ def test_a_team_is_told_what_became_of_its_settings_by_its_own_rights(
         FolderStore(path.parent / "documents").put(settings_key("n1", "a"), settings)
         refused = "What its team set is not in force: settings/n1/a.json: weight must be at least"
         wait_until(lambda: refused in told(), told)
+        later = TeamSettings("eve", "9999-01-01T00:00:00+00:00", {"weight": 5}).dumps()
+        FolderStore(path.parent / "documents").put(settings_key("n1", "a"), later)
+        assert "has set since, at 9999-01-01T00:00:00+00:00, counts from the next plan" in told()
         assert main(["weights", "unset", "a", "--config", str(path)]) == 0
         wait_until(lambda: "A read of it counts with weight 1 (the default)" in told(), told)
     reports = path.parent / "documents" / "reports" / "n1"

@@ -122,7 +122,7 @@ def test_who_is_on_its_way_is_to_grow(told: dict[str, Any]) -> None:
     told["sets_sizes"] = True
     pages["target_bytes"] += MIB
     said = last_change(told["servers"][0], told, [entry])
-    assert "In that plan pages is to grow by 1 MiB." in said  # what is left of it
+    assert "In that plan pages is to grow by 2 MiB." in said
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,7 @@ def test_the_command_sets_shows_and_unsets(
     assert _weights("show", *where) == 0
     first, *told = capsys.readouterr().out.splitlines()
     assert first.startswith("set by ")
+    assert told.pop().endswith("the same with --why")
     assert told == [
         "  weight: 3 (its team's, where the default is 1)",
         "  backend_latency: 80ms (its team's, where the operator's is 50ms)",
@@ -430,6 +431,28 @@ def test_a_team_is_refused_by_the_limits_that_its_nodes_sidecar_told(
     assert _weights("set", *where, "--minimum", "900gb", "--weight", 4, "--dry-run") == 2
     assert "--minimum must be at most 16 MiB" in capsys.readouterr().err
     assert _weights("set", *where, "--weight", 4) == 0
+
+
+def test_who_is_refused_for_what_was_set_before_is_told_so(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minimum was refused for a weight that nobody had typed."""
+    place = ("sessions", "--node", "n1", "--folder", tmp_path / "documents")
+    (tmp_path / "documents/settings/n1").mkdir(parents=True)
+    assert _weights("set", *place, "--weight", 99) == 0  # nobody has told of limits yet
+    assert _weights("set", "sessions", "--config", path, "--minimum", "8mb") == 2
+    words = "--weight must be at least 0.1 and at most 10, not 99.0; that was set before: "
+    assert words + "`spreds weights unset` with --weight removes it" in capsys.readouterr().err
+    assert _weights("set", "sessions", "--config", path, "--weight", 98) == 2
+    assert "that was set before" not in capsys.readouterr().err
+
+
+def test_a_folder_beside_a_bucket_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ("sessions", "--node", "n1", "--folder", tmp_path, "--bucket", "b", "--region", "r")
+    assert _weights("show", *place) == 2
+    assert "--folder and --bucket: settings lie in one of them" in capsys.readouterr().err
 
 
 def test_a_document_larger_than_allowed_shows(store: Store) -> None:
