@@ -113,7 +113,7 @@ class LookSampler:
 
     def _look(self, server: LookedServer) -> None:
         """Until it is another process, or does not answer."""
-        told = server.begin()
+        told = server.begin(may_be_empty=True)
         run_id = told.reading.run_id
         sampler = IdleTimeSampler(
             server,

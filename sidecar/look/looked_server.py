@@ -93,8 +93,7 @@ class LookedServer(RedisServer):
     ) -> None:
         self.believed = believed
         super().__init__(config)
-        self.own = own or self.own
-        self.asked: dict[str, int] = {}
+        self.own, self.asked = own or self.own, dict[str, int]()
         self._database: int | None = None
         self._settings: Mapping[str, str] = {}
         self._version: tuple[int, ...] = ()
@@ -106,7 +105,7 @@ class LookedServer(RedisServer):
         super().close()
         self._database = None
 
-    def begin(self) -> Told:
+    def begin(self, *, may_be_empty: bool = False) -> Told:
         """Read its settings, and leave the clocks of its keys alone whatever we ask (from Redis
         7.2 and Valkey on; none of our questions moves them in older ones).
 
@@ -114,7 +113,8 @@ class LookedServer(RedisServer):
             CannotBeLookedAtError: its policy or role leaves nothing to learn.
         """
         told: Told = self._checked(self._begin)
-        if why := _why_not(told.reading):
+        is_empty = not (may_be_empty or told.reading.keys)
+        if why := _why_not(told.reading) or ("holds no key" if is_empty else None):
             raise CannotBeLookedAtError(why, told.reading.size_bytes)
         return told
 
@@ -280,7 +280,7 @@ def _why_not(reading: ServerReading) -> str | None:
         )
     if why := no_curve_reason(reading):
         return f"has no curve: {reason_words(why)}"
-    return None if reading.keys else "holds no key"
+    return None
 
 
 def _number(line: bytes) -> int | Exception | None:

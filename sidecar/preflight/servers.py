@@ -116,7 +116,7 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
 
 
 def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
-    if reading.is_looked_at and reading.keys:
+    if reading.is_looked_at:
         reading = replace(reading, look_refused=_why_not_looked_at(config))
     limit = format_size(reading.maxmemory_bytes) if reading.maxmemory_bytes else "no limit"
     yield Finding(
@@ -139,7 +139,7 @@ def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Fin
 def _why_not_looked_at(config: ServerConfig) -> str:
     server = LookedServer(config)
     try:
-        server.begin()
+        server.begin(may_be_empty=True)
     except CannotBeLookedAtError as error:
         return str(error)
     finally:

@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ycsb: one of the servers, catalogue, is driven by YCSB; needs a JDK and Maven",
     )
     parser.add_argument(
+        "--sampler",
+        choices=("patch", "look"),
+        default="patch",
+        help="how the servers are sampled: by the patch in them (default), or by looking at keys",
+    )
+    parser.add_argument(
         "--seconds",
         type=at_least(LEAST_SECONDS),
         default=80.0,
@@ -118,7 +124,7 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
                 servers,
                 BUDGET_BYTES,
                 lambda running: running_sidecar(
-                    cloud, servers, running, BUDGET_BYTES, folder, log, runs
+                    cloud, servers, running, BUDGET_BYTES, folder, log, runs, arguments.sampler
                 ),
             )
         shutil.copy(folder / "sidecar.toml", output)

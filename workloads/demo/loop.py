@@ -111,6 +111,7 @@ def running_sidecar(
     folder: Path,
     log: Path,
     ended: list[SidecarRun],
+    sampler: str = "patch",
 ) -> Iterator[None]:
     """``spreds run`` with a configuration for these servers; ``ended`` gets what it did.
 
@@ -118,11 +119,11 @@ def running_sidecar(
         RuntimeError: it did not start, or ended before it was told to.
     """
     config, state = folder / "sidecar.toml", folder / "state.json"
-    text = _configuration(servers, running, budget_bytes, folder, state) + controller_text(cloud)
-    config.write_text(text)
+    text = _configuration(servers, running, budget_bytes, folder, state, sampler)
+    config.write_text(text + controller_text(cloud))
     command = ["sidecar.cli", "run", str(config)]
     with running_program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
-        _wait_until_sampled(process, running, log)
+        _wait_until_sampled(process, running, log, sampler)
         yield
         # A load that is short, on a machine that is busy, may end before the first plan comes.
         deadline = time.monotonic() + START_LIMIT_SECONDS
@@ -142,6 +143,7 @@ def _configuration(
     budget_bytes: int,
     folder: Path,
     state: Path,
+    sampler: str,
 ) -> str:
     parts = [
         f"""\
@@ -171,6 +173,7 @@ weight = {server.weight}
 backend_latency = "{server.backend_latency_seconds * 1000:g}ms"
 cache_latency = "{CACHE_LATENCY_SECONDS * 1000:g}ms"
 minimum = "2mb"
+sampler = "{sampler}"
 """
         for server in servers
     ]
@@ -178,13 +181,19 @@ minimum = "2mb"
 
 
 def _wait_until_sampled(
-    process: subprocess.Popen[str], running: dict[str, LocalServer], log: Path
+    process: subprocess.Popen[str], running: dict[str, LocalServer], log: Path, sampler: str
 ) -> None:
     deadline = time.monotonic() + START_LIMIT_SECONDS
-    while not all(
-        server.client.config_get("spreds-endpoint").get("spreds-endpoint")
-        for server in running.values()
-    ):
+
+    def are_sampled() -> bool:
+        if sampler == "look":
+            return log.read_text().count("is looked at from outside") >= len(running)
+        return all(
+            server.client.config_get("spreds-endpoint").get("spreds-endpoint")
+            for server in running.values()
+        )
+
+    while not are_sampled():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the sidecar did not start: {log.read_text()[-4000:]}")
         time.sleep(0.05)
