@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
@@ -168,14 +169,18 @@ class LookSamplers:
         self._servers = {server.name: server for server in servers}
         self._like = (config, stop, metrics)
         self._looks: dict[str, LookSampler] = {}
+        self._chosen: dict[str, bool] = {}
 
     def follow(self, readings: Mapping[str, ServerReading]) -> None:
-        """Look at those that are to be looked at, and at no others."""
+        """Look at those that are to be looked at, and of which there is something to learn."""
         for name, reading in readings.items():
-            if reading.is_looked_at and name not in self._looks:
+            self._chosen[name] = reading.is_looked_at
+            wanted = reading.is_looked_at and no_curve_reason(reading) is None
+            if wanted and name not in self._looks:
                 self._begin(name)
-            elif not reading.is_looked_at and (look := self._looks.pop(name, None)) is not None:
+            elif not wanted and (look := self._looks.pop(name, None)) is not None:
                 look.stop()
+                self._servers[name].own.refused = ""
 
     def _begin(self, name: str) -> None:
         try:
@@ -197,6 +202,8 @@ class LookSamplers:
         self._looks[name].follow(shards)
 
     def silent_seconds(self, name: str) -> float | None:
-        """Of a server; ``None``: it is not looked at."""
+        """Of a server; ``None``: it is not to be looked at."""
+        if not self._chosen.get(name):
+            return None
         look = self._looks.get(name)
-        return look.silent_seconds if look else None
+        return look.silent_seconds if look else 0.0

@@ -12,6 +12,7 @@ from pathlib import Path
 from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
@@ -116,7 +117,7 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
 
 
 def _check_reading(config: ServerConfig, reading: ServerReading) -> Iterator[Finding]:
-    if reading.is_looked_at:
+    if reading.is_looked_at and no_curve_reason(reading) is None:
         reading = replace(reading, look_refused=_why_not_looked_at(config))
     limit = format_size(reading.maxmemory_bytes) if reading.maxmemory_bytes else "no limit"
     yield Finding(

@@ -28,11 +28,12 @@ def why_not_live(status: Mapping[str, Any]) -> str | None:
 
 
 def why_not_ready(status: Mapping[str, Any]) -> str | None:
-    """``None`` once samples can come, the servers were asked, and one of them answers."""
+    """``None`` once samples can come, the servers were asked, and one of them answers, as long as
+    it lives."""
     if (status["loop_at_seconds"] or 0) <= status["started_at_seconds"]:
         return "the main loop, which receives samples, has not begun"
     if status["actuator_at_seconds"] is None:
         return "the servers have not been asked yet"
     if not any(server["up"] for server in status["servers"]):
         return "no server answers"
-    return None
+    return why_not_live(status)

@@ -111,6 +111,22 @@ def test_a_policy_without_idle_times_is_told_until_it_is_another(
         assert "is not sampled" not in problems(sidecar)
 
 
+def test_one_that_does_not_evict_is_not_looked_at_and_that_is_no_problem(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    server = start_server("16mb", STOCK, **{"maxmemory-policy": "noeviction"})
+    server.client.set("key", "value")
+    path = write_node({"s0": server.url}, "16mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: sidecar.cycles >= 4, sidecar)
+        assert str(told(sidecar)["keep_reason"]).startswith("no_eviction:")
+        assert "sampled" not in problems(sidecar)
+        assert "no samples" not in problems(sidecar)
+        assert not asked(server)
+        server.client.config_set("maxmemory-policy", "allkeys-lru")
+        wait_for(lambda: asked(server), sidecar)
+
+
 def test_who_may_not_see_all_keys_is_told_which_right_lacks(
     start_server: StartServer, write_node: WriteNode
 ) -> None:

@@ -256,6 +256,10 @@ def _say(over_unix: Ask, probe: str, status: int, why_not: str = "") -> None:
 
 def test_readyz_is_ready_when_a_server_answers(over_unix: Ask, watched: ExampleSidecar) -> None:
     assert over_unix("/readyz")[0] == 200
+    turned = watched.document["actuator_at_seconds"]
+    watched.document["actuator_at_seconds"] = turned - 100
+    _say(over_unix, "/readyz", 503, "the actuator loop has not turned for")
+    watched.document["actuator_at_seconds"] = turned
     for server in watched.document["servers"]:
         server["up"] = False
     _say(over_unix, "/readyz", 503, "no server answers")

@@ -19,7 +19,7 @@ ROWS = Rows()
 
 # Before each program of theirs: a Python of root's own could not be started by them.
 _DROP_RIGHTS = """
-import os, pwd, socket, sys
+import os, pwd, socket, struct, sys
 user = pwd.getpwnam("nobody")
 os.setgroups([])
 os.setgid(user.pw_gid)
@@ -34,6 +34,35 @@ for name in sys.argv[1:]:
     one.listen(1)
     held.append(one)
 print("bound", flush=True)
+sys.stdin.read()
+"""
+
+
+# Leaves at each abstract name a descriptor whose last ``close`` waits in the kernel, says so, and
+# keeps its other end until its input ends.
+_LEAVE = """
+held = []
+for name in sys.argv[1:]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sender = socket.create_connection(listening.getsockname())
+    held.append(listening.accept()[0])
+    sender.setblocking(False)
+    try:
+        while True:
+            sender.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 100_000))
+    visitor = socket.socket(socket.AF_UNIX)
+    visitor.connect("\\0" + name)
+    try:
+        socket.send_fds(visitor, [b"x"], [sender.fileno()])
+        sender.close()
+    except PermissionError:
+        held.append(sender)
+    held.append(visitor)
+print("left", flush=True)
 sys.stdin.read()
 """
 
@@ -86,6 +115,18 @@ def _abstract_names() -> None:
             _is_managed(target, ["pages", "sessions"])
         shown = open("/proc/net/unix").read()  # noqa: SIM115
         must(not any(run_id in shown for run_id in run_ids), "/proc/net/unix tells a run id")
+
+
+@ROWS.add(
+    "names: descriptors that make us wait",
+    "another user leaves a descriptor at the lock of each server, whose close waits as long as he "
+    "likes: the sidecar goes on, and manages them",
+)
+def _descriptors() -> None:
+    with Target() as target:
+        run_ids = [server.client.info("server")["run_id"] for server in target.servers.values()]
+        with stranger(_LEAVE, *(_lock_names(run_id)[1] for run_id in run_ids)):
+            _is_managed(target, ["pages", "sessions"])
 
 
 def ask(client: redis.Redis, *words: str) -> object:
