@@ -45,7 +45,8 @@ held = []
 for name in sys.argv[1:]:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sender = socket.create_connection(listening.getsockname())
+    sender = socket.socket()
+    sender.connect(listening.getsockname())
     held.append(listening.accept()[0])
     sender.setblocking(False)
     try:
