@@ -20,6 +20,7 @@ from sidecar.observed_minima import (
 )
 from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.unevictable import least_maxmemory_bytes
 from sidecar.servers.way_of_sampling import why_not_sampled
 from sidecar.state.sidecar_state import PendingRequest
@@ -207,11 +208,13 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
     if seen.estimate.keep_reason:
         return seen.estimate.keep_reason
     if latency_seconds is None:
-        return f"no_backend_latency: {_no_latency_words(seen.estimate)}"
+        return f"no_backend_latency: {_no_latency_words(seen.estimate, seen.reading)}"
     return None
 
 
-def _no_latency_words(estimate: Estimate) -> str:
+def _no_latency_words(estimate: Estimate, reading: ServerReading) -> str:
+    if reading.is_looked_at:
+        return "not configured, and a look from outside cannot measure it"
     if estimate.chance_ratio <= _FEW_BY_CHANCE:
         return "neither configured nor measured yet"
     return (

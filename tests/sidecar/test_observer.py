@@ -143,6 +143,17 @@ def test_the_teams_latency_goes_before_the_operators_before_the_measured(
     assert server.settings_version == (team.version if team else None)
 
 
+def test_a_look_measures_no_latency_and_says_so() -> None:
+    estimate = _estimate(measured_backend_latency_seconds=0.001, fill_ratio=0.9)
+    seen = _seen(estimate, sampler=False)
+    looked = dataclasses.replace(seen, reading=dataclasses.replace(seen.reading, is_looked_at=True))
+    (server,) = _observe(looked).servers
+    assert server.measured_backend_latency_seconds is None
+    assert server.keep_reason == (
+        "no_backend_latency: not configured, and a look from outside cannot measure it"
+    )
+
+
 def test_what_resident_memory_leaves_each_server_is_its_minimum() -> None:
     seen = dataclasses.replace(_seen(_estimate()), sheltered_bytes=7 * MB)
     assert _observe(seen).servers[0].minimum_bytes == 7 * MB
