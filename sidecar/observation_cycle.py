@@ -107,7 +107,7 @@ class ObservationCycle:
 
     def _counted(self, monitor: ServerMonitor) -> int:
         count, last = monitor.samples_since_observation, monitor.last_batch
-        if last is None or not self.config.sampling.is_automatic:
+        if last is None or not (last.threshold and self.config.sampling.is_automatic):
             return count
         return round(count * min(1.0, DEFAULT_RATE * last.modulus / last.threshold))
 

@@ -166,7 +166,7 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int, half_bytes: int) -> S
         miss_ratio=estimate.miss_ratio,
         inserted_per_read=estimate.inserted_per_read,
         measured_backend_latency_seconds=measured,
-        fill_ratio=estimate.fill_ratio,
+        fill_ratio=None if seen.reading.is_looked_at else estimate.fill_ratio,
         sampled_objects=estimate.sampled_objects,
         mean_object_bytes=estimate.mean_object_bytes,
     )

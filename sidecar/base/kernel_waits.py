@@ -7,6 +7,8 @@ long as its maker likes (SO_LINGER).
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 import socket
 import threading
@@ -41,9 +43,10 @@ def _do_nothing(*_: object) -> None:
 
 
 def _run() -> None:
+    # By the kernel's number: ``pthread_kill`` of a thread that has just ended ends the process.
+    kill, own = ctypes.CDLL(None).tgkill, os.getpid()
     while True:
         time.sleep(_INTERVAL_SECONDS)
         for thread in threading.enumerate():
-            if thread.ident is not None and thread is not threading.current_thread():
-                with suppress(ProcessLookupError):  # it has just ended
-                    signal.pthread_kill(thread.ident, _SIGNAL)
+            if thread is not threading.current_thread():
+                kill(own, thread.native_id or 0, int(_SIGNAL))

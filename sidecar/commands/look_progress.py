@@ -32,7 +32,7 @@ def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLo
     of_how_many = "" if len(errors) == len(looks) else f" of {len(errors)} of them"
     sure = "no curve yet"
     if errors:
-        sure = f"hits{of_how_many} may be off by up to {100 * max(errors):.1f} points"
+        sure = f"hits{of_how_many} as of today's size off by up to {100 * max(errors):.1f} points"
     keys = sum(look.followed for look in looks)
     servers = f"{len(looks)} server{'s' if len(looks) > 1 else ''}"
     return f"{_minutes(seconds)} of {_minutes(look_seconds)}: {servers}, {keys:,} keys, {sure}"

@@ -116,7 +116,9 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
     if not with_before:
         rows = [(name, "", *rest) for name, _, *rest in rows]
     has_marginal = any(row[-1] not in ("-", "hardly any") for row in rows)
-    columns = _COLUMNS if has_marginal else _COLUMNS[:-1]
+    columns: tuple[str, ...] = _COLUMNS if has_marginal else _COLUMNS[:-1]
+    if plan["decision"] == "apply" and not plan.get("carried_out", True):
+        columns = tuple("recommended" if one == "planned" else one for one in columns)
     print_table([columns, *(row[: len(columns)] for row in rows)], wraps=True)
     if has_marginal:
         print("one more MiB: by what it shortens the mean of all servers, beyond what is planned")

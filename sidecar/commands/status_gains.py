@@ -39,9 +39,9 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
         )
         as_stated = f" (of {stated} as its team states it)" if stated else ""
         yield (
-            f"since {time_of_day(gain['since_seconds'])} the mean access time has been "
-            f"{_shorter(gain['ratio'])}, against the same reads with the sizes that SPREDS found, "
-            f"by the curves, at today's latencies{as_stated} and weights"
+            f"since {time_of_day(gain['since_seconds'])}, by the curves of full caches, the mean "
+            f"access time is {_shorter(gain['ratio'])} than the same reads had had with the sizes "
+            f"that SPREDS found, at today's latencies{as_stated} and weights"
             f"{without if is_verbose else ''}"
         )
     if is_verbose:
@@ -65,13 +65,13 @@ def _access_time(told: dict[str, Any]) -> str:
         elif curves and told["sets_sizes"] and on_their_way(told):
             words += ", with sizes on the way"
         elif curves and measured < (1 - _SAME_RATIO) * min(curves):
-            words += f" (the curves {'still ' * bool(plan['known_words'])}say too few hits)"
+            words += f" (less than the curves {'still ' * bool(plan['known_words'])}say)"
         elif curves and measured > (1 + _SAME_RATIO) * max(curves):
             words += " (more than the curves say)"
         parts.append(words)
         gain = told.get("installed_gain") or {}
         if before := gain.get("measured_before_seconds"):
-            words = f"before SPREDS kept sizes it was {time_words(before)}, with the load of then"
+            words = f"before SPREDS set sizes it was {time_words(before)}, with the load of then"
             if before < measured and (gain["ratio"] or 0.0) > 0:
                 words += ": the load is another one now, or the curves are wrong"
             parts.append(words)

@@ -193,10 +193,10 @@ def _of_samples_and_memory(server: Mapping[str, Any], silent_seconds: float) -> 
             "shrinks only where all must"
         )
     if server["up"] and sampler and silent_seconds > SILENT_SECONDS:
-        yield (
-            f"{name} has sent no samples for {silent_seconds:.0f} s, so it keeps its size: does it "
-            "reach sampling.endpoint ('spreds check --connect' looks)?"
-        )
+        why = "does it reach sampling.endpoint ('spreds check --connect' looks)?"
+        if sampler == "look":
+            why = "it does not answer what is asked of its keys, or not in time"
+        yield f"{name} has sent no samples for {silent_seconds:.0f} s, so it keeps its size: {why}"
     if server.get("unyielding_bytes"):
         yield (
             f"{name} holds some {format_size(server['unyielding_bytes'])} that no eviction frees "

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sidecar.look.looked_server import packed
+from sidecar.look.questions import packed
 from sidecar.samples.batch import DB_SHIFT, HASH_MASK
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 
 _HASH_MASK = int(HASH_MASK)
 _LOW_BITS = DEFAULT_MODULUS.bit_length() - 1
 NEVER = math.inf
-MOST_NAME_BYTES = 1_024
+MOST_NAME_BYTES = 512
 """Keys of longer names, of which a client could make very many, are not followed."""
 
 

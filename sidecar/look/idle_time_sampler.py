@@ -21,7 +21,8 @@ import numpy as np
 from sidecar.look.followed_keys import MOST_NAME_BYTES, NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
 from sidecar.look.look_records import LookRecord, record_table
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told, packed
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
+from sidecar.look.questions import packed
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
@@ -37,6 +38,8 @@ MOST_CLUSTER_KEYS = 500_000
 """Of a cluster's node: to go through them takes it some .6 s."""
 # In the sampled part a server may come to have so many times the keys that are followed.
 _MOST_GROWTH = 16
+# And so many times are kept, also of passes that failed.
+_MOST_KEPT = 4
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -81,6 +84,7 @@ class IdleTimeSampler:
         self._scan = KeyScan(server, first, whole=told.is_cluster or total <= most_keys)
         # Its clients could fill it meanwhile, and then this process.
         self._most_found = 2 * MOST_CLUSTER_KEYS if told.is_cluster else _MOST_GROWTH * most_keys
+        self._most_kept = _MOST_KEPT * most_keys
         self._random = Random(0)
         self.keys = FollowedKeys(os.urandom(16))
         self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
@@ -146,7 +150,7 @@ class IdleTimeSampler:
                 new += self._add((database, name) for name in names)
             else:
                 kept += [(database, name) for name in names if len(name) <= MOST_NAME_BYTES]
-            if found > self._most_found:
+            if found > self._most_found or len(self.keys) > self._most_kept:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
             if is_over():
                 if since is None:

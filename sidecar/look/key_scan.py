@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.look.looked_server import LookedServer
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 
 # Keys of one call, which keeps the server from its clients for some 0.2 ms.
 _MOST, _FEWEST = 200, 4
 # Of what is left of the way: what lies beyond the end is not sampled, so it is not overshot.
 _STEP = 0.7
 _CURSOR_BITS = 64
-# Of calls in one pass; a server that gives cursors for ever is none.
-_MOST_CALLS = 100_000
+MOST_CALLS = 20_000
+"""In one pass; a server that gives cursors for ever is none."""
 
 
 def progress_of(cursor: int) -> float:
@@ -46,10 +46,12 @@ class KeyScan:
 
     def passed(self, databases: list[int]) -> Iterator[tuple[int, list[bytes]]]:
         """Go through the sampled part once: numbers of databases with keys, some twice. The first
-        database, which should be the largest, settles the share. Raises as LookedServer."""
+        database, which should be the largest, settles the share. Raises as LookedServer, and
+        CannotBeLookedAtError."""
+        calls = 0
         for database in databases:
             self._server.select(database)
-            found = cursor = calls = 0
+            found = cursor = 0
             while True:
                 cursor, keys = self._server.scan(cursor, self._count(cursor, found))
                 found, calls = found + len(keys), calls + 1
@@ -57,8 +59,10 @@ class KeyScan:
                 if not self.is_settled and found >= self._keys_wanted and cursor:
                     self.share = progress_of(cursor)
                     break
-                if not cursor or progress_of(cursor) >= self.share or calls >= _MOST_CALLS:
+                if not cursor or progress_of(cursor) >= self.share:
                     break
+                if calls >= MOST_CALLS:
+                    raise CannotBeLookedAtError("has cursors of SCAN without an end")
             self.is_settled = True
 
     def _count(self, cursor: int, found: int) -> int:

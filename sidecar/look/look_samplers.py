@@ -17,7 +17,7 @@ from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
-from sidecar.servers.redis_server import NONSENSE, RedisServer
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 # Between two attempts at a server that cannot be looked at: it may be empty still, or be given
 # another policy, or a right.
-AGAIN_SECONDS = 10.0
+AGAIN_SECONDS, LATEST_AGAIN_SECONDS = 10.0, 120.0
 _TURN_SECONDS = 0.5
 _OF_A_STEP = 1 / 4
 # Of as many keys as are followed at most, where they have become more: others come.
@@ -84,25 +84,44 @@ class LookSampler:
         self._threshold = shards.threshold or None
         self._forgotten = frozenset(key for key in self._absent if key not in shards.stack)
 
-    def stop(self) -> None:
-        """Ask nothing more; returns at once."""
-        self._is_wanted = False
+    def stop(self) -> bool:
+        """Ask nothing more; returns at once. Whether it was not told so before."""
+        was_wanted, self._is_wanted = self._is_wanted, False
+        return was_wanted
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it was not stopped."""
+        return self._is_wanted
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its thread has: of one server there is one at most."""
+        return not self._thread.is_alive()
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or not self._is_wanted
 
     def _run(self) -> None:
+        failures = 0
         while not self._is_over():
             server = LookedServer(self._config, own=self._own)
             try:
                 self._look(server)
+                failures = 0
             except CannotBeLookedAtError as error:
                 self._refuse(str(error))
-            except (ArithmeticError, *NONSENSE) as error:  # figures that no server has
-                self._refuse(f"its answers make no sense: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever a server says, it is looked at again
+                self._refuse(f"gives answers that make no sense: {type(error).__name__}: {error}")
             finally:
                 server.close()
-            self._stop.wait(AGAIN_SECONDS)
+            failures += 1
+            self._wait(min(AGAIN_SECONDS * 2 ** min(failures - 1, 9), LATEST_AGAIN_SECONDS))
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._is_over() and (left := end - time.monotonic()) > 0:
+            self._stop.wait(min(left, _TURN_SECONDS))
 
     def _refuse(self, words: str) -> None:
         if self._is_over():
@@ -113,7 +132,7 @@ class LookSampler:
             log.warning("server %s is not sampled: it %s", self._config.name, words)
 
     def _look(self, server: LookedServer) -> None:
-        """Until it is another process, or does not answer."""
+        """Until it is another process, or cannot be looked at any more."""
         told = server.begin(may_be_empty=True)
         run_id = told.reading.run_id
         sampler = IdleTimeSampler(
@@ -126,11 +145,13 @@ class LookSampler:
         while not self._is_over():
             try:
                 batch, told = sampler.round(server.tell, self._is_over)
-            except (ServerDownError, ServerRefusedError) as error:
+            except ServerDownError as error:
                 # Whoever reads it tells of that, too; what was learnt stays, unless it restarts.
                 log.debug("server %s is looked at again: %s", self._config.name, error)
-                self._stop.wait(AGAIN_SECONDS)
+                self._wait(AGAIN_SECONDS)
                 continue
+            except ServerRefusedError as error:
+                raise CannotBeLookedAtError(f"cannot be asked: {error}") from error
             if told.reading.run_id != run_id:
                 return
             if self._own.refused or not cost.seconds:
@@ -140,7 +161,7 @@ class LookSampler:
             spent = cost.add(told)
             self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
             self._pause_seconds = pause_seconds(sampler.oldest_seconds, spent, self._most_cost)
-            self._stop.wait(self._pause_seconds)
+            self._wait(self._pause_seconds)
             sampler.keys.lower(self._threshold or sampler.keys.threshold)
             sampler.keys.forget(self._forgotten)
             if (count := len(sampler.keys)) > self._most_keys:
@@ -176,10 +197,10 @@ class LookSamplers:
         for name, reading in readings.items():
             self._chosen[name] = reading.is_looked_at
             wanted = reading.is_looked_at and no_curve_reason(reading) is None
-            if wanted and name not in self._looks:
+            look = self._looks.get(name)
+            if wanted and (look is None or look.has_ended):
                 self._begin(name)
-            elif not wanted and (look := self._looks.pop(name, None)) is not None:
-                look.stop()
+            elif not wanted and look is not None and look.stop():
                 self._servers[name].own.refused = ""
 
     def _begin(self, name: str) -> None:
@@ -194,7 +215,7 @@ class LookSamplers:
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """What there is to take."""
         for name, look in self._looks.items():
-            if (batch := look.take()) is not None:
+            if look.is_on and (batch := look.take()) is not None:
                 yield name, batch
 
     def taken(self, name: str, shards: Shards) -> None:
@@ -206,4 +227,4 @@ class LookSamplers:
         if not self._chosen.get(name):
             return None
         look = self._looks.get(name)
-        return look.silent_seconds if look else 0.0
+        return look.silent_seconds if look and look.is_on else 0.0

@@ -14,6 +14,7 @@ import redis
 from sidecar.base.plain_text import plain
 from sidecar.config.node import ServerConfig
 from sidecar.curves.curve_readiness import no_curve_reason
+from sidecar.look.questions import number_in, packed
 from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.figures import Figures, number_of
@@ -230,7 +231,7 @@ class LookedServer(RedisServer):
                 parts.append(part)
                 missing -= part.count(b"\n")
             lines = b"".join(parts).split(b"\r\n")
-            return [_number(line) for line in lines[: len(commands)]]
+            return [number_in(line) for line in lines[: len(commands)]]
 
     def ask_after_keys(
         self, commands: Sequence[bytes], name: str, missing: int | None
@@ -238,7 +239,11 @@ class LookedServer(RedisServer):
         """As ``ask_numbers``, of questions that the server counts as reads; ``missing``: what it
         answers where there is no such key."""
         with self.own.alone():
-            answers = self.ask_numbers(commands, name)
+            try:
+                answers = self.ask_numbers(commands, name)
+            except ServerDownError:  # it serves them when it goes on
+                self.own.count(len(commands), 0)
+                raise
             gone = answers.count(missing)
             told = sum(isinstance(one, int) for one in answers)
             self.own.count(told - gone if missing is not None else told, gone)
@@ -281,20 +286,3 @@ def _why_not(reading: ServerReading) -> str | None:
     if why := no_curve_reason(reading):
         return f"has no curve: {reason_words(why)}"
     return None
-
-
-def _number(line: bytes) -> int | Exception | None:
-    """Raises ValueError."""
-    if line[:1] == b":":
-        return int(line[1:])
-    if line[:1] == b"-":
-        return redis.ResponseError(line[1:].decode("utf-8", "replace"))
-    if line == b"$-1":
-        return None
-    raise ValueError("it is no number")
-
-
-def packed(*words: str | bytes) -> bytes:
-    """A command as it is sent."""
-    parts = [word if isinstance(word, bytes) else word.encode() for word in words]
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)

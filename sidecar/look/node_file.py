@@ -101,8 +101,8 @@ def node_text(
     for name, (url, why) in (left_out or {}).items():
         tables.append(f"# Left out: {plain(name)}, {plain(url)}, which {plain(why)}.\n")
     return (
-        "# Written by `spreds look`, with the servers that it looked at. Each needs the module,\n"
-        "# see docs/operate/install.md; `spreds check FILE --connect` says what is missing.\n"
+        "# Written by `spreds look`, with the servers that it looked at. `spreds run FILE` does\n"
+        "# so on and on; `spreds check FILE --connect` says what is missing.\n"
         f"node = {toml_string(_node_name())}\n"
         'mode = "recommend"   # plans are made and shown, and no maxmemory is set\n'
         'state_file = "state.json"\n\n'

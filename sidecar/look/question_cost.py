@@ -9,6 +9,8 @@ INTERVAL_SECONDS = 1.0
 # Of the time that a key stays, between two rounds.
 _OF_AGE = 0.01
 _MOST_INTERVAL_SECONDS = 10.0
+MOST_PAUSE_SECONDS = 60.0
+"""Whatever a round cost: what others ask of the server counts for its commands, too."""
 # A core of a server has so many microseconds in a second.
 _SECOND = 1e6
 # Until a server has told what a command takes.
@@ -22,9 +24,9 @@ def pause_seconds(
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> float:
     """Before the next round: short beside the ``age`` of most keys, and long enough that the last
-    one cost no more than this share of a core."""
+    one cost no more than this share of a core, as far as ``MOST_PAUSE_SECONDS`` are."""
     wait_seconds = max(interval_seconds, min(_OF_AGE * age_seconds, _MOST_INTERVAL_SECONDS))
-    return max(wait_seconds, spent_seconds / most_cost_ratio)
+    return max(wait_seconds, min(spent_seconds / most_cost_ratio, MOST_PAUSE_SECONDS))
 
 
 class QuestionCost:

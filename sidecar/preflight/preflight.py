@@ -46,8 +46,9 @@ def preflight(config: SidecarConfig) -> list[Finding]:
         server = server_process(name, reading.process_id) if reading.process_id else None
         if server is not None:
             processes[name] = Path(f"/proc/{reading.process_id}")
-        obstacle = check_way_for(server, endpoint, config.sampling.group) if server else None
-        if obstacle is not None:
+        if server is None or reading.is_looked_at:  # which sends nothing
+            continue
+        if (obstacle := check_way_for(server, endpoint, config.sampling.group)) is not None:
             findings.append(obstacle)
     findings += check_cgroups(config.memory, config.servers, processes)
     on_tcp = [

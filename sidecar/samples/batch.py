@@ -196,7 +196,7 @@ def _version_words(version: int) -> str:
 
 def _check(batch: Batch) -> None:
     modulus, threshold = batch.modulus, batch.threshold
-    if not 1 <= modulus <= MAX_MODULUS or modulus & (modulus - 1) or not 1 <= threshold <= modulus:
+    if not 1 <= modulus <= MAX_MODULUS or modulus & (modulus - 1) or threshold > modulus:
         raise SampleError(
             "sampling", f"T = {threshold} and P = {modulus} do not give a sampling rate"
         )

@@ -509,7 +509,7 @@ def test_a_check_without_a_time_and_a_server_without_a_curve_have_no_figures(
     opened()
     (banner,) = _texts(browser, "#banner")
     assert "The last outcome: better: since plan" in banner
-    assert "measured in the last window, is 9.34 ms; before SPREDS kept sizes it was 11.8" in banner
+    assert "measured in the last window, is 9.34 ms; before SPREDS set sizes it was 11.8" in banner
     assert "jobs has neither" in banner  # a name stays as it is
     card = _texts(browser, "article")[4]
     for words in ("not known yet", "No curve: neither the patch", "It keeps its size. Neither the"):

@@ -106,11 +106,11 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "last plan: 30min ago, plan 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "mean access time: by the curves 9.12 ms -> 6.42 ms; measured now 9.34 ms; before SPREDS "
-        "kept sizes it was 11.8 ms, with the load of then",
+        "set sizes it was 11.8 ms, with the load of then",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "had the sizes of each plan since its time been in force for the last 24h, the mean access "
         "time would have been 27.4 % shorter",
-        "the mean access time has been 11.2 % shorter, against the same reads with the sizes that",
+        "the mean access time is 11.2 % shorter than the same reads had had with the sizes that",
         f"total 0 B of 8 GiB without {', '.join(NAMES)}, for which 8 GiB are kept (memory.bud",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
         "programs and fragmentation 410 MiB, clients 3 MiB",
@@ -357,7 +357,7 @@ def test_plan_is_a_table_with_reasons(
     first = sidecar.document["servers"][0]
     has, first["maxmemory_bytes"] = first["maxmemory_bytes"], 1 << 30
     text = printed("plan", "--verbose")
-    assert "server counts from has now planned change" in text
+    assert "server counts from has now recommended change" in text
     assert "sessions 2 GiB 1 GiB 3 GiB +2 GiB " in text
     assert "with other sizes than the plan counts from" in text
     first["maxmemory_bytes"] = has

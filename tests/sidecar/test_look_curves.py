@@ -25,6 +25,7 @@ from sidecar.look.look_plan import look_plan
 from sidecar.look.looked_server import LookedServer
 from sidecar.look.looking import Looking, Refused
 from sidecar.look.node_file import node_config
+from sidecar.look.question_cost import MOST_PAUSE_SECONDS
 from sidecar.look.server_look import ServerLook
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
@@ -147,7 +148,7 @@ def test_nothing_changes_on_the_server(name: str, clock: PlayedClock) -> None:
 def test_it_asks_less_often_where_that_costs_too_much(clock: PlayedClock) -> None:
     server = stock(clock)
     server.client.mset({f"key:{place}": "x" for place in range(1_000)})
-    for most_cost, waits in ((1.0, 1.0), (1e-6, 100.0)):
+    for most_cost, waits in ((1.0, 1.0), (1e-6, MOST_PAUSE_SECONDS)):
         look = ServerLook(ServerConfig("s", server.url), most_cost=most_cost)
         look.begin(SIZE, 60.0, clock.seconds)
         look.round(clock.seconds)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 
+from sidecar.base.metrics import Metrics
 from sidecar.daemon import Sidecar
 from sidecar.look import look_samplers
 from sidecar.look.followed_keys import MOST_NAME_BYTES, FollowedKeys
+from sidecar.look.key_scan import MOST_CALLS, KeyScan
+from sidecar.look.look_samplers import LookSamplers
+from sidecar.look.looked_server import CannotBeLookedAtError
+from sidecar.look.question_cost import MOST_PAUSE_SECONDS, pause_seconds
 from sidecar.servers.own_questions import OwnQuestions
+from sidecar.servers.redis_server import MOST_REPLY_BYTES, RedisServer
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.way_of_sampling import sampled_by, sampler_of, why_not_sampled
-from tests.sidecar.fixtures import StartServer, WriteNode
+from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load, wait_for
-from workloads.local_node import sidecar_in_thread
+from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import BUILD, LocalServer
 
 STOCK = BUILD / "bin" / "redis-server-stock"
@@ -36,6 +43,7 @@ MB = 1 << 20
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who cannot be looked at is tried again soon."""
     monkeypatch.setattr(look_samplers, "AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(look_samplers, "LATEST_AGAIN_SECONDS", 0.2)
 
 
 def told(sidecar: Sidecar, place: int = 0) -> dict[str, object]:
@@ -173,6 +181,70 @@ def test_a_module_that_is_loaded_takes_the_place_of_the_look_and_gives_it_back(
         server.client.config_resetstat()
         server.client.execute_command("MODULE", "UNLOAD", "spreds")
         wait_for(lambda: told(sidecar)["sampler"] == "look" and asked(server), sidecar)
+
+
+def test_a_key_that_no_look_gets_past_is_told_of(
+    start_server: StartServer, write_node: WriteNode
+) -> None:
+    """SCAN answers with a name of more than a reply may have."""
+    server = start_server("64mb", STOCK)
+    server.client.set("x" * (MOST_REPLY_BYTES + 1), "value")
+    path = write_node({"s0": server.url}, "64mb", more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        why = "s0 is not sampled, for it cannot be asked: scan"
+        wait_for(lambda: why in problems(sidecar), sidecar)
+        server.client.flushall()
+        server.client.set("key", "value")
+        wait_for(lambda: asked(server), sidecar)
+        wait_for(lambda: "is not sampled" not in problems(sidecar), sidecar)
+
+
+def test_of_one_server_there_is_one_look_at_most(
+    start_server: StartServer, write_node: WriteNode, load_node: LoadNode
+) -> None:
+    """A server that had a module now and none a moment later made one more each time."""
+    server = start_server("16mb", STOCK)
+    server.client.mset({f"key{place}": "value" for place in range(100)})
+    config, stop = load_node({"s0": server.url}), threading.Event()
+    looks = LookSamplers([RedisServer(config.servers[0])], config, stop, Metrics())
+    reading = RedisServer(config.servers[0]).read()
+    try:
+        for place in range(40):
+            looks.follow({"s0": replace(reading, is_looked_at=place % 2 == 0)})
+            names = [one.name for one in threading.enumerate()]
+            assert names.count("looks at s0") <= 1
+        wait_until(lambda: "looks at s0" not in [t.name for t in threading.enumerate()], lambda: "")
+        looks.follow({"s0": replace(reading, is_looked_at=True)})
+        wait_until(lambda: list(looks.batches()), lambda: "no batch")
+    finally:
+        stop.set()
+
+
+class EndlessServer:
+    """Whose cursors have no end, and which holds nothing."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def select(self, database: int) -> None:
+        """Any."""
+
+    def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        self.calls += 1
+        return 1 << 63, []
+
+
+def test_cursors_without_an_end_are_left_alone() -> None:
+    server = EndlessServer()
+    scan = KeyScan(server, 100, whole=True)  # type: ignore[arg-type]
+    with pytest.raises(CannotBeLookedAtError, match="cursors of SCAN without an end"):
+        list(scan.passed(list(range(400))))
+    assert server.calls <= MOST_CALLS
+
+
+@pytest.mark.parametrize("spent", [0.0, 1.0, 1e9, float("inf")])
+def test_no_round_is_later_than_a_minute(spent: float) -> None:
+    assert 1.0 <= pause_seconds(1e9, spent, 0.01) <= MOST_PAUSE_SECONDS
 
 
 READING = ServerReading(

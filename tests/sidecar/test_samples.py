@@ -94,7 +94,6 @@ def test_what_a_record_tells_of_ttl_and_time() -> None:
         ("sampling", changed(encoded(), 56, "Q", 3 << 23)),
         ("sampling", changed(encoded(), 56, "Q", 1 << 33)),
         ("sampling", changed(encoded(), 48, "Q", MODULUS + 1)),
-        ("sampling", changed(encoded(), 48, "Q", 0)),
         ("time", changed(encoded(), 32, "Q", 13)),
         ("counters", changed(encoded(), 80, "Q", 4)),
         ("counters", changed(encoded(), 96, "Q", 4)),
@@ -129,7 +128,7 @@ def test_of_a_stranger_nothing_else_is_looked_at() -> None:
 
 def test_flush_is_taken_whatever_its_hash() -> None:
     message = changed(encoded(1), HEADER.size + 14, "B", 7)
-    assert len(decode_batch(changed(message, 48, "Q", 1)).records) == 1
+    assert len(decode_batch(changed(message, 48, "Q", 0)).records) == 1
 
 
 def test_hashes_of_the_vector_shared_with_the_sampler() -> None:

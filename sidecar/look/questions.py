@@ -1,0 +1,22 @@
+"""Questions as they are sent, and the short answers to them, for thousands at a time."""
+
+from __future__ import annotations
+
+import redis
+
+
+def number_in(line: bytes) -> int | Exception | None:
+    """Of an answer: a number, nothing, or an error. Raises ValueError: it is something else."""
+    if line[:1] == b":":
+        return int(line[1:])
+    if line[:1] == b"-":
+        return redis.ResponseError(line[1:].decode("utf-8", "replace"))
+    if line == b"$-1":
+        return None
+    raise ValueError("it is no number")
+
+
+def packed(*words: str | bytes) -> bytes:
+    """A command as it is sent."""
+    parts = [word if isinstance(word, bytes) else word.encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
