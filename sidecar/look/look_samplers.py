@@ -58,7 +58,7 @@ class LookSampler:
         self._forgotten: frozenset[int] = frozenset()
         self._threshold: int | None = None
         self._heard_at_seconds = time.monotonic()
-        self._pause_seconds = 0.0
+        self._pause_seconds, self._failures = 0.0, 0
         self._stop, self._is_wanted = stop, True
         self._thread = threading.Thread(
             target=self._run, name=f"looks at {server.name}", daemon=True
@@ -103,20 +103,18 @@ class LookSampler:
         return self._stop.is_set() or not self._is_wanted
 
     def _run(self) -> None:
-        failures = 0
         while not self._is_over():
             server = LookedServer(self._config, own=self._own)
             try:
                 self._look(server)
-                failures = 0
             except CannotBeLookedAtError as error:
                 self._refuse(str(error))
             except Exception as error:  # noqa: BLE001 - whatever a server says, it is looked at again
                 self._refuse(f"gives answers that make no sense: {type(error).__name__}: {error}")
             finally:
                 server.close()
-            failures += 1
-            self._wait(min(AGAIN_SECONDS * 2 ** min(failures - 1, 9), LATEST_AGAIN_SECONDS))
+            self._wait(min(AGAIN_SECONDS * 2 ** min(self._failures, 9), LATEST_AGAIN_SECONDS))
+            self._failures += 1
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -154,6 +152,7 @@ class LookSampler:
                 raise CannotBeLookedAtError(f"cannot be asked: {error}") from error
             if told.reading.run_id != run_id:
                 return
+            self._failures = 0
             if self._own.refused or not cost.seconds:
                 self._own.refused = ""
                 log.info("server %s is looked at from outside", self._config.name)
