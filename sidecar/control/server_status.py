@@ -169,9 +169,9 @@ def _recommended_part(
 
 def _reading_part(reading: ServerReading | None) -> dict[str, Any]:
     if reading is None:
-        keys = ("role", "replicas", "policy", "sampler", "not_sampled", "maxmemory_bytes")
-        figures = ("used_bytes", "rss_bytes", "unyielding_bytes", "not_counted_bytes")
-        return dict.fromkeys((*keys, *figures))
+        keys = ("role", "replicas", "policy", "sampler", "not_sampled", "look_cost_ratio")
+        figures = ("maxmemory_bytes", "used_bytes", "rss_bytes", "unyielding_bytes")
+        return dict.fromkeys((*keys, *figures, "not_counted_bytes"))
     return {
         "role": reading.role,
         "replicas": list(reading.replicas),
