@@ -17,6 +17,7 @@ from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
+from sidecar.servers.back_off import BackOff
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
@@ -58,7 +59,7 @@ class LookSampler:
         self._forgotten: frozenset[int] = frozenset()
         self._threshold: int | None = None
         self._heard_at_seconds = time.monotonic()
-        self._pause_seconds, self._failures = 0.0, 0
+        self._pause_seconds, self._refused = 0.0, BackOff(AGAIN_SECONDS, LATEST_AGAIN_SECONDS)
         self._stop, self._is_wanted = stop, True
         self._thread = threading.Thread(
             target=self._run, name=f"looks at {server.name}", daemon=True
@@ -113,8 +114,7 @@ class LookSampler:
                 self._refuse(f"gives answers that make no sense: {type(error).__name__}: {error}")
             finally:
                 server.close()
-            self._wait(min(AGAIN_SECONDS * 2 ** min(self._failures, 9), LATEST_AGAIN_SECONDS))
-            self._failures += 1
+            self._wait(self._refused.fail())
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -152,7 +152,7 @@ class LookSampler:
                 raise CannotBeLookedAtError(f"cannot be asked: {error}") from error
             if told.reading.run_id != run_id:
                 return
-            self._failures = 0
+            self._refused.reset()
             if self._own.refused or not cost.seconds:
                 self._own.refused = ""
                 log.info("server %s is looked at from outside", self._config.name)

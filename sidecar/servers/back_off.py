@@ -9,17 +9,20 @@ LAST_PAUSE_SECONDS = 300.0
 
 
 class BackOff:
-    """Pauses of 1, 2, 4, ... seconds, at most ``LAST_PAUSE_SECONDS``, until it is ``reset``."""
+    """Pauses of ``first_seconds``, twice that, and so on, at most ``last_seconds``, until it is
+    ``reset``."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, first_seconds: float = FIRST_PAUSE_SECONDS, last_seconds: float = LAST_PAUSE_SECONDS
+    ) -> None:
+        self._first_seconds, self._last_seconds = first_seconds, last_seconds
         self._pause_seconds = 0.0
         self._until = 0.0
 
     def fail(self) -> float:
         """Begin the next pause; its length in seconds."""
-        self._pause_seconds = min(
-            2 * self._pause_seconds or FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS
-        )
+        longer_seconds = 2 * self._pause_seconds or self._first_seconds
+        self._pause_seconds = min(longer_seconds, self._last_seconds)
         self._until = time.monotonic() + self._pause_seconds
         return self._pause_seconds
 
