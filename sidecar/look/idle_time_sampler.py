@@ -110,7 +110,7 @@ class IdleTimeSampler:
         """
         found = self._look_for_keys(is_over)
         answers = self._idle_times()
-        with self._server.own.alone():
+        with self._server.own.alone:
             told = tell()
             told = replace(told, reading=self._server.own.left_out(told.reading))
         went = told.evicted - self._evicted if self._sequence else 0

@@ -238,7 +238,7 @@ class LookedServer(RedisServer):
     ) -> list[int | Exception | None]:
         """As ``ask_numbers``, of questions that the server counts as reads; ``missing``: what it
         answers where there is no such key."""
-        with self.own.alone():
+        with self.own.alone:
             try:
                 answers = self.ask_numbers(commands, name)
             except ServerDownError:  # it serves them when it goes on

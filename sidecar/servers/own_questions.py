@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from sidecar.servers.server_reading import ServerReading
@@ -14,22 +12,17 @@ class OwnQuestions:
     """Of one server, asked on one connection while others read its figures.
 
     Attributes:
+        alone: held by who asks and counts, or reads figures: nobody does the one amid the other.
         cost_ratio: of a core of the server, for them, as it says.
         refused: why its keys cannot be looked at, for people; empty: they can, as far as is known.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.alone = threading.Lock()
         self._hits = self._misses = 0
         # What the counters said last: those of another process, and reset ones, begin at 0.
         self._run_id, self._raw_reads = "", 0
         self.refused, self.cost_ratio = "", 0.0
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody reads figures while we ask and count, nor the other way round."""
-        with self._lock:
-            yield
 
     def count(self, found: int, missing: int) -> None:
         """Keys that were asked after, ``alone``."""

@@ -163,7 +163,7 @@ class RedisServer:
         if self._announced:
             self.hung_up()  # and the process that has come instead is asked at once
         try:
-            with self.own.alone():
+            with self.own.alone:
                 reading = self.own.left_out(self._reading(wait_seconds))
         except ServerError:
             raise
