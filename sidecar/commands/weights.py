@@ -68,7 +68,7 @@ def add_parser(commands: Any) -> None:
     put = _add_verb(verbs, "set", "change the named settings; the others stay as they are")
     unset = _add_verb(verbs, "unset", "remove the named settings, or all of them")
     for setting in SERVER_SETTINGS:
-        option = f"--{setting.option.replace('_', '-')}"
+        option = _option(setting)
         parse = typed(_PARSERS[setting.written])
         meaning = _MEANINGS[setting.name]
         put.add_argument(option, metavar=setting.example, type=parse, help=meaning)
@@ -184,19 +184,23 @@ def _told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimit
     return text is not None, None if text is None else report_limits(text, key)
 
 
+def _option(setting: ServerSetting) -> str:
+    return f"--{setting.option.replace('_', '-')}"
+
+
 def _of_before(error: DocumentError, changes: Mapping[str, Any]) -> str:
     """What to do where it is none of the ``changes`` that is refused."""
     for setting in SERVER_SETTINGS:
         if setting.name in str(error) and setting.name not in changes:
-            option = setting.option.replace("_", "-")
-            return f"; that was set before: `spreds weights unset` with --{option} removes it"
+            removes = f"`spreds weights unset` with {_option(setting)} removes it"
+            return f"; that was set before: {removes}"
     return ""
 
 
 def _with_options(words: str) -> str:
     """A document's words, with what people typed."""
     for setting in SERVER_SETTINGS:
-        words = words.replace(setting.name, f"--{setting.option.replace('_', '-')}")
+        words = words.replace(setting.name, _option(setting))
     return words
 
 
