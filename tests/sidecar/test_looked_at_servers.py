@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -99,18 +101,35 @@ def test_our_questions_are_not_reads_of_the_server(
         assert (reading.keyspace_hits, reading.keyspace_misses) == (300, 40)
 
 
+Looked = Callable[..., AbstractContextManager[tuple[LocalServer, Sidecar]]]
+
+
+@pytest.fixture
+def looked(start_server: StartServer, write_node: WriteNode) -> Looked:
+    """A server with one key and these settings, and a sidecar; ``prepare`` comes before that."""
+
+    @contextmanager
+    def begin(
+        size: str = "16mb",
+        prepare: Callable[[LocalServer], object] = lambda _: None,
+        **settings: object,
+    ) -> Iterator[tuple[LocalServer, Sidecar]]:
+        server = start_server(size, STOCK, **settings)
+        server.client.set("key", "value")
+        prepare(server)
+        with sidecar_in_thread(write_node({"s0": server.url}, size, more=MORE)) as sidecar:
+            yield server, sidecar
+
+    return begin
+
+
 def asked(server: LocalServer) -> int:
     stats = server.client.info("commandstats").get("cmdstat_object|idletime", {"calls": 0})
     return int(stats["calls"])
 
 
-def test_a_policy_without_idle_times_is_told_until_it_is_another(
-    start_server: StartServer, write_node: WriteNode
-) -> None:
-    server = start_server("16mb", STOCK, **{"maxmemory-policy": "allkeys-lfu"})
-    server.client.set("key", "value")
-    path = write_node({"s0": server.url}, "16mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+def test_a_policy_without_idle_times_is_told_until_it_is_another(looked: Looked) -> None:
+    with looked(**{"maxmemory-policy": "allkeys-lfu"}) as (server, sidecar):
         why = "s0 is not sampled, for it evicts by allkeys-lfu, under which no key has an idle time"
         wait_for(lambda: why in problems(sidecar), sidecar)
         assert told(sidecar)["sampler"] is None
@@ -119,13 +138,8 @@ def test_a_policy_without_idle_times_is_told_until_it_is_another(
         assert "is not sampled" not in problems(sidecar)
 
 
-def test_one_that_does_not_evict_is_not_looked_at_and_that_is_no_problem(
-    start_server: StartServer, write_node: WriteNode
-) -> None:
-    server = start_server("16mb", STOCK, **{"maxmemory-policy": "noeviction"})
-    server.client.set("key", "value")
-    path = write_node({"s0": server.url}, "16mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+def test_one_that_does_not_evict_is_not_looked_at_and_that_is_no_problem(looked: Looked) -> None:
+    with looked(**{"maxmemory-policy": "noeviction"}) as (server, sidecar):
         wait_for(lambda: sidecar.cycles >= 4, sidecar)
         assert str(told(sidecar)["keep_reason"]).startswith("no_eviction:")
         assert "sampled" not in problems(sidecar)
@@ -135,30 +149,18 @@ def test_one_that_does_not_evict_is_not_looked_at_and_that_is_no_problem(
         wait_for(lambda: asked(server), sidecar)
 
 
-def test_who_may_not_see_all_keys_is_told_which_right_lacks(
-    start_server: StartServer, write_node: WriteNode
-) -> None:
-    server = start_server("16mb", STOCK)
-    server.client.set("key", "value")
+def test_who_may_not_see_all_keys_is_told_which_right_lacks(looked: Looked) -> None:
     rights = "+info +config|get +config|set +scan +object|idletime +memory|usage +pttl"
-    server.client.execute_command(
-        "ACL", "SETUSER", "default", "resetkeys", "-@all", *rights.split()
-    )
-    path = write_node({"s0": server.url}, "16mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+    user = ("ACL", "SETUSER", "default", "resetkeys", "-@all", *rights.split())
+    with looked(prepare=lambda one: one.client.execute_command(*user)) as (_, sidecar):
         why = "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
         wait_for(lambda: why in problems(sidecar), sidecar)
         wait_for(lambda: sidecar.cycles >= 1, sidecar)
         assert str(told(sidecar)["keep_reason"]).startswith("no_sampler: it does not let")
 
 
-def test_it_goes_on_with_another_process_of_the_server(
-    start_server: StartServer, write_node: WriteNode
-) -> None:
-    server = start_server("16mb", STOCK)
-    server.client.set("key", "value")
-    path = write_node({"s0": server.url}, "16mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+def test_it_goes_on_with_another_process_of_the_server(looked: Looked) -> None:
+    with looked() as (server, sidecar):
         wait_for(lambda: asked(server), sidecar)
         server.restart()
         server.client.set("key", "value")
@@ -168,12 +170,9 @@ def test_it_goes_on_with_another_process_of_the_server(
 
 @pytest.mark.skipif(not MODULE.exists(), reason="build/lib/spreds.so is not built")
 def test_a_module_that_is_loaded_takes_the_place_of_the_look_and_gives_it_back(
-    start_server: StartServer, write_node: WriteNode
+    looked: Looked,
 ) -> None:
-    server = start_server("16mb", STOCK, **{"enable-module-command": "local"})
-    server.client.set("key", "value")
-    path = write_node({"s0": server.url}, "16mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+    with looked(**{"enable-module-command": "local"}) as (server, sidecar):
         wait_for(lambda: asked(server), sidecar)
         server.client.execute_command("MODULE", "LOAD", str(MODULE))
         wait_for(lambda: told(sidecar)["sampler"] == "module", sidecar)
@@ -183,14 +182,10 @@ def test_a_module_that_is_loaded_takes_the_place_of_the_look_and_gives_it_back(
         wait_for(lambda: told(sidecar)["sampler"] == "look" and asked(server), sidecar)
 
 
-def test_a_key_that_no_look_gets_past_is_told_of(
-    start_server: StartServer, write_node: WriteNode
-) -> None:
+def test_a_key_that_no_look_gets_past_is_told_of(looked: Looked) -> None:
     """SCAN answers with a name of more than a reply may have."""
-    server = start_server("64mb", STOCK)
-    server.client.set("x" * (MOST_REPLY_BYTES + 1), "value")
-    path = write_node({"s0": server.url}, "64mb", more=MORE)
-    with sidecar_in_thread(path) as sidecar:
+    name = "x" * (MOST_REPLY_BYTES + 1)
+    with looked("64mb", lambda one: one.client.set(name, "value")) as (server, sidecar):
         why = "s0 is not sampled, for it cannot be asked: scan"
         wait_for(lambda: why in problems(sidecar), sidecar)
         server.client.flushall()
@@ -199,22 +194,27 @@ def test_a_key_that_no_look_gets_past_is_told_of(
         wait_for(lambda: "is not sampled" not in problems(sidecar), sidecar)
 
 
+NAME = "looked-at-once"  # other tests' looks may be about to end
+
+
 def test_of_one_server_there_is_one_look_at_most(
-    start_server: StartServer, write_node: WriteNode, load_node: LoadNode
+    start_server: StartServer, load_node: LoadNode
 ) -> None:
     """A server that had a module now and none a moment later made one more each time."""
     server = start_server("16mb", STOCK)
     server.client.mset({f"key{place}": "value" for place in range(100)})
-    config, stop = load_node({"s0": server.url}), threading.Event()
+    config, stop = load_node({NAME: server.url}), threading.Event()
     looks = LookSamplers([RedisServer(config.servers[0])], config, stop, Metrics())
     reading = RedisServer(config.servers[0]).read()
     try:
         for place in range(40):
-            looks.follow({"s0": replace(reading, is_looked_at=place % 2 == 0)})
+            looks.follow({NAME: replace(reading, is_looked_at=place % 2 == 0)})
             names = [one.name for one in threading.enumerate()]
-            assert names.count("looks at s0") <= 1
-        wait_until(lambda: "looks at s0" not in [t.name for t in threading.enumerate()], lambda: "")
-        looks.follow({"s0": replace(reading, is_looked_at=True)})
+            assert names.count(f"looks at {NAME}") <= 1
+        wait_until(
+            lambda: f"looks at {NAME}" not in [t.name for t in threading.enumerate()], lambda: ""
+        )
+        looks.follow({NAME: replace(reading, is_looked_at=True)})
         wait_until(lambda: list(looks.batches()), lambda: "no batch")
     finally:
         stop.set()
