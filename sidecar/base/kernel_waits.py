@@ -21,8 +21,15 @@ _SO_PASSRIGHTS = 83
 _SIGNAL, _INTERVAL_SECONDS = signal.SIGURG, 1.0
 
 
+def unix_stream() -> socket.socket:
+    """A Unix socket, to listen or to connect, that takes no descriptors."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    take_no_descriptors(made)
+    return made
+
+
 def take_no_descriptors(unix_socket: socket.socket) -> None:
-    """Before it listens, or connects: who sends some gets an error. Older kernels cannot do it."""
+    """Who sends some from now on gets an error. Older kernels cannot do it."""
     with suppress(OSError):
         unix_socket.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import json
 import os
-import socket
 import urllib.parse
 from collections.abc import Callable
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.control.order import Order, OrderRefusedError
 from solver_lambda.http.message import user_of
 from solver_lambda.http.peer import peer_credentials
@@ -147,7 +147,7 @@ class _UnixConnection(HTTPConnection):
             )
 
     def _connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock = unix_stream()
         self.sock.settimeout(self.timeout)
         if len(os.fsencode(self._path)) <= MOST_SOCKET_PATH_BYTES:
             self.sock.connect(os.fspath(self._path))

@@ -17,7 +17,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.base.private_files import who_else_may_write
 from solver_lambda.http.listening_sockets import PROC, all_listening
 from solver_lambda.http.message import user_of
@@ -116,8 +116,7 @@ def _who_made(url: str) -> frozenset[int]:
 
 def _is_its(url: str, process_id: int) -> bool:
     """Whether the process has the socket there, as the kernel says to who connects."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        take_no_descriptors(probe)
+    with unix_stream() as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
             probe.connect(url.removeprefix("unix://"))

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import socket
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.preflight.finding import Finding
 from solver_lambda.http.listening import LOCALHOST, listen_at
 from solver_lambda.http.listening_sockets import listening_sockets
@@ -92,8 +91,7 @@ def _open_files(process: int) -> Iterator[str]:
 
 def unix_listener(address: str, process: int) -> Listener:
     """At a path, or at an abstract name after a zero byte."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        take_no_descriptors(probe)
+    with unix_stream() as probe:
         probe.settimeout(_PATIENCE_SECONDS)
         try:
             probe.connect(address)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.base.metrics import Metrics
 from sidecar.base.private_files import make_own_folder
 from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
@@ -78,8 +78,7 @@ def _bound(endpoint: str, path: Path | None) -> socket.socket:
     if endpoint.startswith("tcp://"):
         return listen_alone(*tcp_address(endpoint))
     name = endpoint.removeprefix("ipc://")
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    take_no_descriptors(bound)
+    bound = unix_stream()
     try:
         # The path gets these rights as it appears: there is no moment with more.
         os.fchmod(bound.fileno(), 0o600)
@@ -137,8 +136,7 @@ def _remove_dead(path: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise OSError(f"{path} exists and is not a socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        take_no_descriptors(probe)
+    with unix_stream() as probe:
         # Whoever listens there and takes nobody listens all the same.
         probe.setblocking(False)
         try:

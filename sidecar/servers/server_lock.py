@@ -20,7 +20,7 @@ import secrets
 import socket
 from concurrent.futures import Future
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.base.worker import Worker
 from solver_lambda.http.peer import peer_credentials
 
@@ -70,10 +70,9 @@ class ServerLock:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._lock = unix_stream()
         self._ends, self._ending = Worker("ends visits of a lock"), list[Future[None]]()
         try:
-            take_no_descriptors(self._lock)
             self._lock.bind(_address(run_id))
             # Who connects is told by the kernel who listens.
             self._lock.listen(_BACKLOG)
@@ -152,8 +151,7 @@ def _address(run_id: str) -> bytes:
 
 def _holder(run_id: str) -> tuple[int, int] | None:
     """Process and user who listens at a lock's name; ``None``: nobody, or nobody answers."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        take_no_descriptors(probe)
+    with unix_stream() as probe:
         probe.settimeout(_PATIENCE_SECONDS)
         try:
             probe.connect(_address(run_id))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import grp
 import os
-import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.base.private_files import make_own_folder
 from solver_lambda.http.listening import BACKLOG
 
@@ -30,8 +29,7 @@ class UnixSocket:
 
     def __init__(self, path: Path, group: str | None = None) -> None:
         self._path = path
-        self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        take_no_descriptors(self.listening)
+        self.listening = unix_stream()
         try:
             make_own_folder(path.parent)
             with _short(path) as short:
@@ -80,7 +78,7 @@ def _remove_dead(path: str) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise FileExistsError(errno.EEXIST, "a file is there that is not a socket")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        with unix_stream() as probe:
             probe.settimeout(_LOOK_SECONDS)
             try:
                 probe.connect(path)
