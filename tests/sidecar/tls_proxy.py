@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import select
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -97,14 +99,17 @@ def _accept(listener: socket.socket, context: ssl.SSLContext, target: Target) ->
 
 
 def _serve(plain: socket.socket, context: ssl.SSLContext, target: Target) -> None:
-    with (
-        suppress(OSError),
-        context.wrap_socket(plain, server_side=True) as client,
-        _connected(target) as server,
-    ):
-        # One command at a time is all that the sidecar sends.
-        threading.Thread(target=_copy, args=(server, client), daemon=True).start()
-        _copy(client, server)
+    """By one thread for both directions: OpenSSL's connections are not for two at once."""
+    try:
+        with context.wrap_socket(plain, server_side=True) as client, _connected(target) as server:
+            while True:
+                waiting = [client] if client.pending() else []
+                for source in waiting or select.select([client, server], [], [])[0]:
+                    if not (data := source.recv(1 << 16)):
+                        return
+                    (server if source is client else client).sendall(data)
+    except OSError as error:
+        print(f"the TLS proxy hung up: {error!r}", file=sys.stderr)
 
 
 def _connected(target: Target) -> socket.socket:
@@ -113,11 +118,3 @@ def _connected(target: Target) -> socket.socket:
     server = socket.socket(socket.AF_UNIX)
     server.connect(str(target))
     return server
-
-
-def _copy(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(1 << 16):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_RDWR)
