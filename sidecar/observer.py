@@ -31,6 +31,8 @@ from solver_lambda.planning.size_ranges import attainable_minima
 
 # A sampler sends something each second, also where nothing is read.
 SILENT_SECONDS = 5.0
+# Other budgets that each plan tells of, from a quarter of this one to four times as much.
+BUDGET_RATIOS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0)
 # So many of the misses may be written by chance without a word of it.
 _FEW_BY_CHANCE = 0.05
 
@@ -81,6 +83,7 @@ def observe(
         servers=servers,
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
+        budget_ratios=BUDGET_RATIOS,
     )
     return with_minima_that_fit(observation)
 

@@ -59,7 +59,14 @@ _SERVER = _table(
         "marginal_gain_seconds_per_mebibyte weight request_rate_per_second eat_installed_seconds",
     }
 )
-_WHAT_IF = _table({_WHOLE: "budget_bytes", _NUMBER: "mean_access_time_seconds"})
+_WHAT_IF = _table(
+    {
+        _WHOLE: "budget_bytes",
+        _NUMBER: "mean_access_time_seconds",
+        _optional(_NUMBER): "hit_ratio misses_per_second optimality_gap equal_sizes_seconds "
+        "equal_sizes_misses_per_second",
+    }
+)
 _PLAN = _table(
     {
         _TEXT: "kind node method decision reason",

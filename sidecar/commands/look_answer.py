@@ -10,7 +10,7 @@ from sidecar.look.look_plan import LookPlan
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan
-from solver_lambda.documents.units import format_size
+from solver_lambda.documents.words import size_words
 
 COLUMNS = (
     *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
@@ -36,14 +36,6 @@ class Answer:
     guessed_latency: bool
     init: str | None
     found_servers: bool = False
-
-
-def size_words(size_bytes: float) -> str:
-    """With three digits."""
-    scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
-    number = size_bytes / scale
-    digits = 0 if number >= 100 else 1 if number >= 10 else 2
-    return format_size(round(number, digits) * scale)
 
 
 def misses_now(seen: Seen) -> float:

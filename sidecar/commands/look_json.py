@@ -7,6 +7,7 @@ from typing import Any
 from sidecar.commands.look_answer import Answer
 from sidecar.commands.look_words import headline, notes
 from sidecar.look.server_look import Seen
+from sidecar.plans.node_memory import least_as_fast_bytes
 from solver_lambda.documents.plan import ServerPlan
 
 
@@ -19,7 +20,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "reason": plan.reason,
         "seconds": answer.seconds,
         "budget_bytes": observation.budget_bytes,
-        "least_bytes": answer.found.least_bytes,
+        "least_bytes": least_as_fast_bytes(answer.found.plan),
         "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
         "servers": [

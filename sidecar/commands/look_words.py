@@ -15,19 +15,20 @@ from sidecar.commands.look_answer import (
     misses_now,
     misses_then,
     rows,
-    size_words,
 )
 from sidecar.commands.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
 from sidecar.config.addresses import shown_url
-from sidecar.look.look_plan import LEAST_SPARED
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
 from sidecar.look.server_look import Seen
+from sidecar.plans.node_memory import LEAST_SPARED, least_as_fast_bytes
 from solver_lambda.documents.units import format_duration
-from solver_lambda.documents.words import reason_words
+from solver_lambda.documents.words import reason_words, size_words
 
 # How much farther than now a curve should be known.
 _FAR = 1.5
+# More memory than this, in parts of what there is, is nothing to think about.
+_MUCH_MORE = 1.5
 # By which more memory shortens the mean access time.
 _WORTH_SAYING = 0.02
 # A curve that may be off by so much is rough.
@@ -66,10 +67,10 @@ def headline(answer: Answer) -> list[str]:
         one.is_known and not one.is_filling and one.error_at(one.reading.size_bytes) <= _ROUGH
         for one in answer.seen
     )
-    if answer.found.least_bytes <= (1 - LEAST_SPARED) * today and says_less:
+    least_bytes = least_as_fast_bytes(answer.found.plan)
+    if least_bytes is not None and least_bytes <= (1 - LEAST_SPARED) * today and says_less:
         sentences.append(
-            f"{size_words(answer.found.least_bytes)} would do as well as the {size_words(today)} "
-            "of today."
+            f"{size_words(least_bytes)} would do as well as the {size_words(today)} of today."
         )
     if answer.found.plan.decision == "keep":
         sentences += _more_words(answer)
@@ -79,7 +80,7 @@ def headline(answer: Answer) -> list[str]:
 def _more_words(answer: Answer) -> list[str]:
     """What more memory would bring, where no move brings anything."""
     plan = answer.found.plan
-    more = [one for one in plan.what_if if one.budget_bytes > plan.budget_bytes]
+    more = [one for one in plan.what_if if 1 < one.budget_bytes / plan.budget_bytes <= _MUCH_MORE]
     now = plan.mean_access_time_seconds
     if not more or not now:
         return []

@@ -7,10 +7,18 @@ from typing import Any
 
 from sidecar.commands.curve_words import apart_words
 from sidecar.commands.plan_words import guessed, is_learnt
-from sidecar.commands.printing import print_wrapped, time_or
-from solver_lambda.documents.units import format_size
-from solver_lambda.documents.words import BACKEND_NOTE, reason_words, without_backend
+from sidecar.commands.printing import print_table, print_wrapped, ratio_or, time_or
+from solver_lambda.documents.words import (
+    BACKEND_NOTE,
+    reason_words,
+    size_words,
+    time_words,
+    without_backend,
+)
 
+_BUDGET_COLUMNS = (
+    *("memory for all", "access time", "equal sizes", "hits", "misses/s", "equal sizes"),
+)
 # What rounds to nothing in per cent.
 _NO_GAP = 5e-5
 
@@ -28,8 +36,7 @@ def print_details(plan: dict[str, Any], told: dict[str, Any] | None) -> None:
     for server in told["servers"] if told else ():
         if apart := apart_words(server):
             print_wrapped(apart)
-    for words in _what_if(plan, is_guess=bool(told and guessed(told))):
-        print_wrapped(words, indent="  ")
+    _print_budgets(plan, told)
 
 
 def reasons_once(plan: Mapping[str, Any], told: dict[str, Any] | None) -> Iterator[str]:
@@ -74,20 +81,47 @@ def _gap_words(plan: Mapping[str, Any], *, knows_little: bool) -> str:
     return f"{'by what is known so far' if knows_little else 'proven'}: {best}{by_more}"
 
 
-def _what_if(plan: Mapping[str, Any], *, is_guess: bool) -> Iterator[str]:
-    """By rising budgets; of those that bring the same only the first."""
+def _print_budgets(plan: Mapping[str, Any], told: dict[str, Any] | None) -> None:
+    """What other budgets would bring."""
     what_if: Sequence[dict[str, Any]] = plan["what_if"]
-    if is_guess and what_if:
-        yield "what another budget would bring is not known yet"
+    if not what_if:
         return
-    before = None
-    for more in sorted(what_if, key=lambda one: int(one["budget_bytes"])):
-        seconds = time_or(more["mean_access_time_seconds"])
-        if seconds == before:
-            yield "with more it would be the same, by what is known"
-            return
-        before = seconds
-        yield (
-            f"with {format_size(more['budget_bytes'])} for all of them the mean access time would "
-            f"be {seconds} in the end, when all moves that rules delay are made"
+    print()
+    if told and guessed(told):
+        print_wrapped("what another budget would bring is not known yet", indent="  ")
+        return
+    here_bytes = plan["budget_bytes"]
+    rows = [
+        (
+            f"{size_words(one['budget_bytes'])}{', as now' * (one['budget_bytes'] == here_bytes)}",
+            time_or(one["mean_access_time_seconds"]),
+            time_or(one.get("equal_sizes_seconds"), "-"),
+            ratio_or(one.get("hit_ratio"), "-"),
+            _count(one.get("misses_per_second")),
+            _count(one.get("equal_sizes_misses_per_second")),
         )
+        for one in sorted(what_if, key=lambda one: int(one["budget_bytes"]))
+    ]
+    print_table([_BUDGET_COLUMNS, *rows])
+    print_wrapped(
+        "in the end, when all moves are made and have paid, as far as reads have reached"
+        + (f"; access times may be off by {off}" if told and (off := _off_words(told)) else ""),
+        indent="  ",
+    )
+
+
+def _count(number: float | None) -> str:
+    return "-" if number is None else f"{number:,.0f}"
+
+
+def _off_words(told: Mapping[str, Any]) -> str | None:
+    """By how much a mean of all servers may be off as their curves may be, each by itself."""
+    known = [one for one in told["servers"] if one["curve"] is not None and one["reads_per_second"]]
+    demands = [one["weight"] * one["reads_per_second"] for one in known]
+    if not sum(demands) or any(one["backend_latency_seconds"] is None for one in known):
+        return None
+    squares = [
+        (demand * one["backend_latency_seconds"] * one["curve_error_ratio"]) ** 2
+        for demand, one in zip(demands, known, strict=True)
+    ]
+    return time_words(sum(squares) ** 0.5 / sum(demands))

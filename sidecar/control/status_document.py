@@ -23,6 +23,7 @@ from sidecar.control.server_status import KnownServers, server_status
 from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
+from sidecar.plans.node_memory import memory_words
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.reserved_memory import not_put_back, takers
 from sidecar.state.sidecar_state import SidecarState
@@ -217,6 +218,7 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
         "predicted_gain_ratio": plane.plans.last_gain.ratio,
         "gain_words": plane.plans.last_gain.words,
         "known_words": plane.plans.last_gain.known,
+        "memory_words": memory_words(plan),
         "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,

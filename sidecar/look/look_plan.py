@@ -21,11 +21,6 @@ from solver_lambda.planning.planner import make_plan
 
 # Standard errors by which a gain must exceed zero.
 _ERRORS = 2.0
-# As well as today: the mean access time is longer by this share at most.
-_AS_WELL = 0.01
-_HALVINGS = 6
-# Less than that is not worth a sentence.
-LEAST_SPARED = 0.05
 _TIME_LIMIT_SECONDS = 1.0
 # Minutes without reads do not say that nobody needs it.
 _UNKNOWN = "few_samples: too little is known of it"
@@ -40,13 +35,11 @@ class LookPlan:
         observation: that it answers.
         best_ratio: by which the best division would shorten the mean access time, whether or not
             that is worth a move.
-        least_bytes: with so much for all of them, the mean access time is as today's.
     """
 
     plan: AdaptationPlan
     observation: Observation
     best_ratio: float
-    least_bytes: int
 
 
 def look_plan(
@@ -72,7 +65,7 @@ def look_plan(
     observation = replace(observation, cycle_seconds=observation.window_seconds, planning=planning)
     observation = replace(observation, chance_ratio=_chance(observation, counts))
     plan = make_plan(observation, now_seconds=observation.made_at_seconds)
-    return LookPlan(plan, observation, _best_ratio(observation), _least_bytes(observation))
+    return LookPlan(plan, observation, _best_ratio(plan))
 
 
 def _snapshot(seen: Seen) -> ServerSnapshot:
@@ -116,37 +109,7 @@ def _chance(observation: Observation, counts: Mapping[str, ReadCounts]) -> float
     return min(1.0, chance_ratio(planner, of_free, HalfLife(CYCLE, CYCLE), sizes, _ERRORS))
 
 
-def _mean_seconds(observation: Observation, budget_bytes: int) -> tuple[float, float]:
-    """The mean access time now, and with the best division of such a budget that pays at all."""
-    planning = replace(observation.planning, minimum_gain_ratio=0.0)
-    other = replace(observation, budget_bytes=budget_bytes, planning=planning, chance_ratio=0.0)
-    plan = make_plan(other, now_seconds=observation.made_at_seconds)
-    before, after = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
-    if before is None or after is None:
-        return 0.0, 0.0
-    kept = plan.decision == "keep"
-    total = sum(server.maxmemory_bytes for server in observation.servers)
-    return before, float("inf") if kept and total > budget_bytes else after
-
-
-def _best_ratio(observation: Observation) -> float:
-    before, after = _mean_seconds(observation, observation.budget_bytes)
-    return max(0.0, 1 - after / before) if before > 0 else 0.0
-
-
-def _least_bytes(observation: Observation) -> int:
-    """By halving what is between the least and what they have now."""
-    most = min(
-        observation.budget_bytes, sum(server.maxmemory_bytes for server in observation.servers)
-    )
-    if any(server.keep_reason is not None for server in observation.servers):
-        return most
-    least = sum(max(1, server.minimum_bytes) for server in observation.servers)
-    for _ in range(_HALVINGS):
-        between = (least + most) // 2
-        before, after = _mean_seconds(observation, between)
-        if after <= before * (1 + _AS_WELL):
-            most = between
-        else:
-            least = between
-    return most
+def _best_ratio(plan: AdaptationPlan) -> float:
+    before = plan.mean_access_time_before_seconds or 0.0
+    here = [one for one in plan.what_if if one.budget_bytes == plan.budget_bytes]
+    return max(0.0, 1 - here[0].mean_access_time_seconds / before) if here and before else 0.0

@@ -25,6 +25,9 @@ MAX_OBSERVATION_BYTES = 16 * 1024 * 1024
 # Characters: with reasons of this length, a plan for the most servers that an observation may have
 # can still be read.
 MAX_REASON = 300
+# Each takes a fifth of a plan's time.
+MOST_BUDGET_RATIOS = 32
+BUDGET_RATIO_BOUNDS = 0.05, 20.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,8 @@ class Observation:
             because the curves are known by a few sampled objects.
         goes_back: the bounds are the sizes that the servers had before there were plans, as far as
             teams leave the choice, because the plans since have cost more.
+        budget_ratios: the plan is to tell what these budgets would bring, in parts of M: see
+            ``planning/budget_curve.py``. Who writes it reads all that ``WhatIf`` has.
     """
 
     node: str
@@ -172,6 +177,7 @@ class Observation:
     chance_ratio: float = 0.0
     goes_back: bool = False
     cycle_seconds: float = 0.0
+    budget_ratios: tuple[float, ...] = ()
 
     @property
     def cycle_share(self) -> float:
@@ -215,6 +221,7 @@ class Observation:
             unit_bytes=fields.integer("unit_bytes", cls.unit_bytes, low=1, high=MOST_BYTES),
             chance_ratio=fields.number("chance_ratio", cls.chance_ratio, low=0, high=1),
             goes_back=fields.boolean("goes_back", cls.goes_back),
+            budget_ratios=_read_ratios(fields),
             servers=tuple(ServerObservation.from_json(t) for t in fields.tables("servers")),
             planning=PlanningSettings.from_json(fields.table("planning", {})),
         )
@@ -227,3 +234,13 @@ class Observation:
                 f"more than budget_bytes {observation.budget_bytes}"
             )
         return observation
+
+
+def _read_ratios(fields: Fields) -> tuple[float, ...]:
+    if not fields.has("budget_ratios"):
+        return ()
+    ratios = fields.numbers("budget_ratios", most=MOST_BUDGET_RATIOS)
+    low, high = BUDGET_RATIO_BOUNDS
+    if wrong := [ratio for ratio in ratios if not low <= ratio <= high]:
+        raise fields.refuse("budget_ratios", f"has {wrong[0]:g}, not from {low:g} to {high:g}")
+    return tuple(ratios)

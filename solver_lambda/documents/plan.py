@@ -100,10 +100,29 @@ class ServerPlan:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The node's predicted weighted mean access time with another budget."""
+    """What the best division of another budget brings by the curves, without the cost of moving.
+
+    Attributes:
+        mean_access_time_seconds: weighted, of all servers.
+        hit_ratio: of all reads, each counted once.
+        misses_per_second: of all servers.
+        optimality_gap: as in ``AdaptationPlan``.
+        equal_sizes_seconds, equal_sizes_misses_per_second: what equal sizes would bring.
+
+    All but the first two are ``None`` where the observation did not ask for budgets.
+    """
 
     budget_bytes: int
     mean_access_time_seconds: float
+    hit_ratio: float | None = None
+    misses_per_second: float | None = None
+    optimality_gap: float | None = None
+    equal_sizes_seconds: float | None = None
+    equal_sizes_misses_per_second: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what was not asked for: see ``_DEMAND``."""
+        return {key: value for key, value in self.__dict__.items() if value is not None}
 
     @classmethod
     def from_json(cls, fields: Fields) -> WhatIf:
@@ -111,6 +130,13 @@ class WhatIf:
         what_if = cls(
             budget_bytes=fields.integer("budget_bytes", low=1),
             mean_access_time_seconds=fields.number("mean_access_time_seconds", low=0),
+            hit_ratio=fields.optional_number("hit_ratio", low=0, high=1),
+            misses_per_second=fields.optional_number("misses_per_second", low=0),
+            optimality_gap=fields.optional_number("optimality_gap", low=0),
+            equal_sizes_seconds=fields.optional_number("equal_sizes_seconds", low=0),
+            equal_sizes_misses_per_second=fields.optional_number(
+                "equal_sizes_misses_per_second", low=0
+            ),
         )
         fields.done()
         return what_if
@@ -135,7 +161,7 @@ class AdaptationPlan:
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted;
             ``None`` if the planner predicts none.
         servers: in the observation's order.
-        what_if: other budgets.
+        what_if: other budgets, and with ``Observation.budget_ratios`` this one.
         run_seconds: time the planner took.
         run_memory_bytes: the process' peak resident memory.
         window_seconds: of the observation: what its rates cover.
@@ -173,7 +199,7 @@ class AdaptationPlan:
             "kind": KIND,
             "version": VERSION,
             "servers": [server.to_json() for server in self.servers],
-            "what_if": [dict(what_if.__dict__) for what_if in self.what_if],
+            "what_if": [what_if.to_json() for what_if in self.what_if],
         }
 
     def dumps(self) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from solver_lambda.documents.units import format_size
+
 _LEAST_MILLISECONDS = 1e-3
 _LITTLE_RATIO = 0.01
 # A reason begins with words for programs: ``stays: no_eviction: ...``.
@@ -16,6 +18,14 @@ def time_words(seconds: float) -> str:
     if 0 < milliseconds < _LEAST_MILLISECONDS:
         return f"less than {_LEAST_MILLISECONDS} ms"
     return f"{milliseconds:.3g} ms" if milliseconds < 999.5 else f"{milliseconds:.0f} ms"
+
+
+def size_words(size_bytes: float) -> str:
+    """A size for people, with three digits."""
+    scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
+    number = size_bytes / scale
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    return format_size(round(number, digits) * scale)
 
 
 def share_words(ratio: float) -> str:

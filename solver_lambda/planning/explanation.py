@@ -1,40 +1,20 @@
-"""What a plan says to people: its reasons, and what more or less memory would bring."""
+"""What a plan says to people: its reasons, and what one more MiB of a server would bring."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from solver_lambda.documents.observation import Observation, ServerObservation
-from solver_lambda.documents.plan import ServerPlan, WhatIf
+from solver_lambda.documents.observation import ServerObservation
+from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import BACKEND_NOTE, backend_latency_words, time_words
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
-from solver_lambda.planning.problem_grid import build_problem
-from solver_lambda.planning.reservations import (
-    best_mean_seconds,
-    reserve_for_bounds,
-    with_reserved,
-)
-from solver_lambda.planning.size_ranges import (
-    InfeasibleError,
-    SizeRange,
-    least_bytes,
-    size_ranges,
-)
 
 MEBIBYTE = 1 << 20
-# Of the budget. The first tells whose memory would be missed least.
-OTHER_BUDGET_RATIOS = (0.80, 1.10, 1.25, 1.50)
-# Nobody's size depends on what another budget would bring. So it is found on a coarser grid and
-# less exactly than a plan, which would take most of the plan's time: in at least so many units, if
-# the observation's is finer, and with this gap.
-MORE_MEMORY_UNITS = 16_384
-MORE_MEMORY_GAP_RATIO = 0.0005
 
 
 class PlanContext(NamedTuple):
@@ -231,59 +211,3 @@ def _backend_note(server: ServerObservation) -> str:
         server.fill_ratio,
     )
     return f"{BACKEND_NOTE}{'a time ' if words.startswith('not ') else ''}{words}"
-
-
-def what_if(
-    observation: Observation, mean_seconds: float, *, deadline_seconds: float
-) -> tuple[WhatIf, ...]:
-    """The mean access time with less and more memory, once all moves are made and have paid.
-
-    Steps, dwell times and the cost of moving are left out, because they pass with time; servers
-    that are kept for lasting reasons keep their size. ``mean_seconds`` is the plan's: more memory
-    is never worse, even if the search had no time to find out. A smaller budget is left out where
-    minima and kept sizes do not fit in it.
-
-    Each is the mean of a split that exists, and the best one with the whole budget may be better:
-    by ``MORE_MEMORY_GAP_RATIO``, and by what a unit of the coarser grid more for each server gains.
-    """
-    found = []
-    try:
-        ranges = size_ranges(observation, lasting=True)
-    except InfeasibleError:
-        return ()
-    least_seconds = np.inf
-    for ratio in OTHER_BUDGET_RATIOS:
-        budget = round(observation.budget_bytes * ratio)
-        if budget < least_bytes(ranges):
-            continue
-        if budget >= observation.budget_bytes:
-            least_seconds = min(least_seconds, mean_seconds)
-        least_seconds = min(
-            least_seconds, _mean_with(observation, ranges, budget, deadline_seconds)
-        )
-        found.append(WhatIf(budget, least_seconds))
-    return tuple(found)
-
-
-def _mean_with(
-    observation: Observation, ranges: dict[str, SizeRange], budget: int, deadline_seconds: float
-) -> float:
-    kept = {
-        server.name: ranges[server.name]
-        if server.keep_reason is not None or server.maximum_bytes is not None
-        else SizeRange(ranges[server.name].low_bytes, budget)
-        for server in observation.servers
-    }
-    enough_ratio = max(observation.planning.epsilon_ratio, MORE_MEMORY_GAP_RATIO)
-    planning = dataclasses.replace(observation.planning, epsilon_ratio=enough_ratio)
-    coarser = max(1, budget // (observation.unit_bytes * MORE_MEMORY_UNITS))
-    observation = dataclasses.replace(
-        observation, unit_bytes=observation.unit_bytes * coarser, planning=planning
-    )
-    problem = build_problem(observation, kept, budget_bytes=budget, moving=False)
-    reserved = reserve_for_bounds(problem, observation, deadline_seconds=deadline_seconds)
-    problem = with_reserved(problem, reserved.sizes_bytes)
-    mean_seconds = best_mean_seconds(
-        problem, planning, deadline_seconds=deadline_seconds, enough_gap_ratio=enough_ratio
-    )
-    return max(0.0, mean_seconds)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
+from solver_lambda.planning.budget_curve import what_if
 from solver_lambda.planning.decision import Decision, Gain, decide, gain_of
-from solver_lambda.planning.explanation import PlanContext, explain_server, what_if
+from solver_lambda.planning.explanation import PlanContext, explain_server
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import (
     InfeasibleError,
@@ -61,7 +62,7 @@ def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan
             explain_server(server, sizes[server.name], share[server.name], circumstances)
             for server in observation.servers
         ),
-        what_if=what_if(observation, gain.after, deadline_seconds=deadline),
+        what_if=what_if(observation, sizes, deadline_seconds=deadline),
         run_seconds=time.perf_counter() - started,
         run_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         window_seconds=observation.window_seconds if circumstances.tells_demand else None,

@@ -14,7 +14,7 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.quiet import is_quiet
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
-from solver_lambda.solvers.solver import solve
+from solver_lambda.solvers.solver import Solution, solve
 
 # All bounds together may raise the node's weighted mean access time by this ratio: the second goal
 # is worth a part of the first, and not all of it.
@@ -110,11 +110,8 @@ def _affordable(
     """Those of the wishes, in their order, that keep within ``MOST_COST_RATIO``."""
 
     def mean_with(taken: list[_Wish]) -> float:
-        return best_mean_seconds(
-            with_reserved(problem, _sizes_bytes(taken)),
-            observation.planning,
-            deadline_seconds=deadline_seconds,
-        )
+        left = with_reserved(problem, _sizes_bytes(taken))
+        return -best_split(left, observation.planning, deadline_seconds=deadline_seconds).value
 
     accepted: list[_Wish] = []
     # What fits as a whole fits in all its parts, so only a batch that does not is halved.
@@ -150,20 +147,19 @@ def _sizes_bytes(wishes: list[_Wish]) -> dict[str, int]:
     return sizes
 
 
-def best_mean_seconds(
+def best_split(
     problem: PartitionProblem,
     planning: PlanningSettings,
     *,
     deadline_seconds: float,
     enough_gap_ratio: float = 0.0,
-) -> float:
-    """The least weighted mean access time, where the split itself is of no interest."""
+) -> Solution:
+    """The split of the least weighted mean access time, where nobody is to get it."""
     # As good a start for the certificate as Dirichlet search, and it takes no time.
     planning = dataclasses.replace(planning, method="hill_climbing")
-    solution = solve(
+    return solve(
         problem, planning, deadline_seconds=deadline_seconds, enough_gap_ratio=enough_gap_ratio
     )
-    return -solution.value
 
 
 def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, beside: bool) -> str:

@@ -25,6 +25,19 @@ _SERVERS = (
     ("search-suggestions-eu-west-1", 1536, 768, 3000.0, 0.35, 140.0, 0.004, "measured"),
     ("jobs", 512, 512, 200.0, 0.0, 40.0, 0.020, "configured"),
 )
+# In parts of the budget: mean access time in ms, and with equal sizes.
+_BUDGETS = (
+    (0.25, 24.7, 30.1),
+    (0.5, 12.9, 17.8),
+    (0.716, 9.11, 12.4),
+    (0.75, 8.64, 11.8),
+    (1.0, 6.35, 8.98),
+    (1.125, 5.88, 8.01),
+    (1.25, 5.31, 7.2),
+    (1.5, 4.62, 6.1),
+    (2.0, 3.9, 4.9),
+    (4.0, 3.4, 3.6),
+)
 # What a planner may write, and a page must not run.
 HOSTILE = "shrinks: 768 MiB less <img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
@@ -105,6 +118,19 @@ def _server(place: int) -> dict[str, Any]:
     }
 
 
+def _what_if(ratio: float, best_ms: float, equal_ms: float) -> dict[str, Any]:
+    reads = sum(server[5] for server in _SERVERS)
+    return {
+        "budget_bytes": round(BUDGET_BYTES * ratio),
+        "mean_access_time_seconds": best_ms / 1e3,
+        "hit_ratio": 1 - best_ms / 60,
+        "misses_per_second": reads * best_ms / 60,
+        "optimality_gap": 0.0002,
+        "equal_sizes_seconds": equal_ms / 1e3,
+        "equal_sizes_misses_per_second": reads * equal_ms / 60,
+    }
+
+
 def _plan() -> dict[str, Any]:
     return {
         "kind": "spreds.plan",
@@ -136,10 +162,7 @@ def _plan() -> dict[str, Any]:
             }
             for name, before, after, scale, floor, _, backend, _ in _SERVERS
         ],
-        "what_if": [
-            {"budget_bytes": round(BUDGET_BYTES * ratio), "mean_access_time_seconds": seconds}
-            for ratio, seconds in ((1.1, 0.00588), (1.25, 0.00531), (1.5, 0.00462))
-        ],
+        "what_if": [_what_if(*row) for row in _BUDGETS],
         "run_seconds": 0.006,
         "run_memory_bytes": 74 * MIB,
         "taken_at_seconds": NOW_SECONDS - 1_798,
@@ -151,6 +174,8 @@ def _plan() -> dict[str, Any]:
         "carried_out": False,
         "overtaken_by": None,
         "known_words": None,
+        "memory_words": "as fast as now with 5.73 GiB of 8 GiB; 1 GiB more shorten the mean "
+        "access time by 7.4%",
         "not_carried_out_because": "the mode is recommend: plans are shown and not carried out",
     }
 

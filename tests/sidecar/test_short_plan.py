@@ -35,7 +35,7 @@ def test_six_servers_make_a_table_and_a_few_lines(
     text = shown(capsys, told)
     assert len(text.splitlines()) <= 7 + 12
     assert max(map(len, text.splitlines())) <= 110
-    for words in ("counts from", "proven", "for all of them", "bring its mean", "may be off"):
+    for words in ("counts from", "proven", "memory for all", "bring its mean", "may be off"):
         assert words not in text
     assert "one more MiB: by what it shortens the mean of all servers" in text
     told["last_plan"]["servers"][0]["marginal_gain_seconds_per_mebibyte"] = 1e-9
@@ -77,7 +77,8 @@ def test_while_a_curve_is_learnt_the_table_says_guess(
     text = " ".join(shown(capsys, told, is_verbose=True).split())
     assert "sessions (a guess), more: 1024 MiB more bring" in text
     assert "what another budget would bring is not known yet" in text
-    assert "for all of them" not in text
+    assert "as fast as now" not in text
+    assert "memory for all" not in text
     told["last_plan"].update(decision="keep", reason="learning: nothing better is known so far")
     text = " ".join(shown(capsys, told).split())
     assert "known so far; by the curves, mean access time not known yet; measured now" in text

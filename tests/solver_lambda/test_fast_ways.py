@@ -10,7 +10,7 @@ import pytest
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning import problem_grid
-from solver_lambda.planning.explanation import what_if
+from solver_lambda.planning.budget_curve import what_if
 from solver_lambda.planning.moving import moving_misses, moving_seconds, written_per_read
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
@@ -130,7 +130,7 @@ def test_more_memory_brings_what_it_can_but_for_a_coarse_unit_a_server(kind, ser
     monkeypatch.setattr(problem_grid, "MAX_UNITS", 1 << 17)
     generator = np.random.default_rng(servers)
     observation = node_observation(generator, servers, 65_536, RANDOM_CURVES[kind])
-    for found in what_if(observation, NEVER, deadline_seconds=NEVER):
+    for found in what_if(observation, observation.in_force_bytes, deadline_seconds=NEVER):
         less_bytes = found.budget_bytes - servers * found.budget_bytes // 16_384
         least = mean_in_every_unit(observation, found.budget_bytes) * (1 - 1e-5)
         most = mean_in_every_unit(observation, less_bytes) * (1 + 0.0005)

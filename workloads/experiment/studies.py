@@ -23,6 +23,9 @@ CHAPTERS = {
         "placement": "workloads.experiment.papers.placement.study",
         "memory": "workloads.experiment.papers.memory.study",
     },
+    "What a plan says, and what comes": {
+        "other-budgets": "workloads.experiment.real_gain.other_budgets",
+    },
     "Growth": {
         "growth-servers": "workloads.experiment.growth.servers",
         "growth-keys": "workloads.experiment.growth.keys",

@@ -67,12 +67,12 @@ function renderDecisions(section, entries) {
     : [element("p", { class: "soft" }, "Nothing has been decided yet.")]));
 }
 
-function renderWhatIf(section, status) {
+function renderWhatIf(section, status, width) {
   const plan = status.last_plan;
   const title = element("h2", { id: "what-if-title" }, "If the budget were another");
-  const others = plan?.what_if ?? [];
+  const budgets = plan?.what_if ?? [];
   const now = plan?.mean_access_time_seconds;
-  if (!others.length || now === null || now === undefined) {
+  if (!budgets.length || now === null || now === undefined) {
     section.replaceChildren(title, element("p", { class: "soft" }, "The next plan that predicts access times will tell."));
     return;
   }
@@ -81,14 +81,31 @@ function renderWhatIf(section, status) {
     section.replaceChildren(title, element("p", { class: "soft" }, `Not known yet: too little is known of ${names.join(", ")} so far.`));
     return;
   }
-  const rows = [{ budget_bytes: plan.budget_bytes, mean_access_time_seconds: now, isNow: true }, ...others]
+  const others = budgets.filter((one) => one.budget_bytes !== plan.budget_bytes);
+  const rows = [{ ...budgets.find((one) => one.budget_bytes === plan.budget_bytes), budget_bytes: plan.budget_bytes, mean_access_time_seconds: now }, ...others]
     .sort((one, other) => one.budget_bytes - other.budget_bytes);
-  const most = Math.max(...rows.map((row) => row.mean_access_time_seconds));
   section.replaceChildren(title,
-    element("p", { class: "small soft" }, "The ", term("access time", "mean access time"), " that the last plan ", term("predicted", "predicts"), " by the curves, were there so much memory to divide, without the cost of moving."),
-    element("div", { class: "meters" }, rows.map((row) => {
-      const change = row.mean_access_time_seconds / now - 1;
-      const much = row.isNow ? "this budget" : Math.abs(change) < 0.0005 ? "the same" : `${change <= 0 ? "−" : "+"}${percent(Math.abs(change))}`;
-      return meter({ title: size(row.budget_bytes), value: row.mean_access_time_seconds, most, place: row.isNow ? 0 : 2, words: `${latency(row.mean_access_time_seconds)}, ${much}` });
-    })));
+    plan.memory_words && element("p", {}, sentence(plan.memory_words)),
+    element("p", { class: "small soft" }, "The ", term("access time", "mean access time"), " that the last plan ", term("predicted", "predicts"),
+      " by the curves, were there so much memory to divide, without the cost of moving, as far as reads have reached. The dot is this budget; the dashed line is what equal sizes would take."),
+    budgetChart(rows, plan, width));
+}
+
+// Budgets are asked for in parts of this one, so the axis has equal steps for equal factors.
+function budgetChart(rows, plan, width) {
+  const equal = rows.filter((row) => row.equal_sizes_seconds !== undefined);
+  const factor = (row) => Math.log2(row.budget_bytes / plan.budget_bytes);
+  const most = Math.max(...rows.map((row) => row.mean_access_time_seconds), ...equal.map((row) => row.equal_sizes_seconds));
+  const label = `Mean access time by budget: ${rows.map((row) => `${latency(row.mean_access_time_seconds)} with ${size(row.budget_bytes)}`).join(", ")}.`;
+  const low = factor(rows[0]), high = factor(rows.at(-1));
+  return chart({
+    width, height: 190, label,
+    x: { low, high, format: (at) => size(plan.budget_bytes * 2 ** at), ticks: [-2, -1, 0, 1, 2].filter((at) => low - 1e-9 <= at && at <= high + 1e-9) },
+    y: { low: 0, high: most, format: latency },
+    inside: (across, up) => [
+      line(equal.map((row) => [across(factor(row)), up(row.equal_sizes_seconds)]), { stroke: colour(2), "stroke-dasharray": "5 4" }),
+      line(rows.map((row) => [across(factor(row)), up(row.mean_access_time_seconds)]), { stroke: colour(0) }),
+      dot(across(0), up(plan.mean_access_time_seconds), colour(0), true),
+    ],
+  });
 }

@@ -88,7 +88,7 @@ function render(status, width) {
   renderServers(byId("servers"), status, width);
   renderTime(byId("time"), known.series, status, width - 38);
   renderDecisions(byId("decisions"), known.history);
-  renderWhatIf(byId("what-if"), status);
+  renderWhatIf(byId("what-if"), status, width - 38);
 }
 
 function openTerm() {

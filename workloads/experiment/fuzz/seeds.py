@@ -31,7 +31,17 @@ _PLAN: dict[str, Any] = {
     "mean_access_time_before_seconds": 0.089,
     "mean_access_time_seconds": 0.088,
     "servers": [_SERVER_PLAN, {**_SERVER_PLAN, "name": "hungry", "settings_version": "v1"}],
-    "what_if": [{"budget_bytes": 36909875, "mean_access_time_seconds": 0.08}],
+    "what_if": [
+        {
+            "budget_bytes": 36909875,
+            "mean_access_time_seconds": 0.08,
+            "hit_ratio": 0.7,
+            "misses_per_second": 120.0,
+            "optimality_gap": 0.0,
+            "equal_sizes_seconds": 0.09,
+            "equal_sizes_misses_per_second": 130.0,
+        }
+    ],
     "run_seconds": 0.02,
     "run_memory_bytes": 99614720,
 }
@@ -51,6 +61,7 @@ OBSERVATION: dict[str, Any] = {
     "unit_bytes": 65536,
     "chance_ratio": 0.01,
     "goes_back": False,
+    "budget_ratios": [0.5, 1.0, 2.0],
     "servers": [
         {
             "name": "sessions",

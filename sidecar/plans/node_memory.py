@@ -1,0 +1,94 @@
+"""How much memory a node needs at all: what its plan says of other budgets, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from solver_lambda.documents.plan import AdaptationPlan, WhatIf
+from solver_lambda.documents.words import share_words, size_words
+
+# Less than that of the budget to spare is not worth a word.
+LEAST_SPARED = 0.05
+# By so much the mean access time must differ to be another one.
+_ANOTHER = 0.005
+# More memory that brings less than this is said to bring nothing.
+_NOTHING = 0.01
+_AS_FAR = "as far as reads have reached"
+
+
+def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
+    """The least budget by which the mean access time is that of the sizes in force at most, or
+    ``None`` where the plan does not tell."""
+    before = plan.mean_access_time_before_seconds
+    if before is None:
+        return None
+    return _least(plan.what_if, lambda one: one.mean_access_time_seconds <= before)
+
+
+def memory_words(plan: AdaptationPlan) -> str | None:
+    """What less and more memory would do, in a line; ``None`` where the plan does not tell."""
+    here = next((one for one in plan.what_if if one.budget_bytes == plan.budget_bytes), None)
+    if here is None or here.misses_per_second is None or not here.mean_access_time_seconds:
+        return None
+    parts = [*_with_less(plan, here), *_with_more(plan.what_if, here)]
+    return "; ".join(parts)
+
+
+def _with_less(plan: AdaptationPlan, here: WhatIf) -> list[str]:
+    before, found = plan.mean_access_time_before_seconds or 0.0, _as_found_seconds(plan)
+    equal_misses = here.equal_sizes_misses_per_second or 0.0
+    enough = [("as fast as now", least_as_fast_bytes(plan))]
+    if found is not None and abs(found - before) > _ANOTHER * before:
+        as_found = _least(plan.what_if, lambda one: one.mean_access_time_seconds <= found)
+        enough.append(("as fast as before SPREDS", as_found))
+    as_few = _least(plan.what_if, lambda one: (one.misses_per_second or 0.0) <= equal_misses)
+    enough.append(("as few misses as with equal sizes", as_few))
+    told = [
+        (words, size_bytes)
+        for words, size_bytes in enough
+        if size_bytes is not None and size_bytes <= (1 - LEAST_SPARED) * plan.budget_bytes
+    ]
+    if not told:
+        return [f"{size_words(plan.budget_bytes)} are needed to be as fast as now"]
+    least, of = min(one.budget_bytes for one in plan.what_if), size_words(plan.budget_bytes)
+    return [
+        f"{words} with {size_words(size_bytes)}{f' of {of}' if not place else ''}"
+        + (" or less" if size_bytes == least else "")
+        for place, (words, size_bytes) in enumerate(told)
+    ]
+
+
+def _with_more(what_if: Sequence[WhatIf], here: WhatIf) -> list[str]:
+    """What reads have not reached yet, no curve knows: there it is flat."""
+    larger = [one for one in what_if if one.budget_bytes > here.budget_bytes]
+    if not larger:
+        return []
+    least = here.mean_access_time_seconds * (1 - _NOTHING)
+    if larger[-1].mean_access_time_seconds > least:
+        return [f"more brings hardly anything, {_AS_FAR}"]
+    much = next(one for one in larger if one.mean_access_time_seconds <= least)
+    gain = 1 - much.mean_access_time_seconds / here.mean_access_time_seconds
+    more = size_words(much.budget_bytes - here.budget_bytes)
+    words = f"{more} more shorten the mean access time by {share_words(gain)}%"
+    enough = larger[-1].mean_access_time_seconds + _NOTHING * here.mean_access_time_seconds
+    last = next(one for one in larger if one.mean_access_time_seconds <= enough)
+    if last is larger[-1]:
+        return [words]
+    return [f"{words}, and beyond {size_words(last.budget_bytes)} hardly anything, {_AS_FAR}"]
+
+
+def _least(what_if: Sequence[WhatIf], is_enough: Callable[[WhatIf], bool]) -> int | None:
+    return min((one.budget_bytes for one in what_if if is_enough(one)), default=None)
+
+
+def _as_found_seconds(plan: AdaptationPlan) -> float | None:
+    """The mean access time with the sizes from before SPREDS, by the plan's curves."""
+    parts = [
+        ((server.weight or 0.0) * (server.request_rate_per_second or 0.0), seconds)
+        for server in plan.servers
+        if (seconds := server.eat_installed_seconds) is not None
+    ]
+    total = sum(demand for demand, _ in parts)
+    if len(parts) < len(plan.servers) or not total:
+        return None
+    return sum(demand * seconds for demand, seconds in parts) / total
