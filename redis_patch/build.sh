@@ -148,6 +148,7 @@ build_patched() ( # NAME
     tree=$trees/$name$variant
     output=$bin/$name-server$variant
     core="$here/sampler.c $here/sampler.h $here/key_hash.h $here/transport.c $here/transport.h"
+    core="$core $here/kept_scheduling.c $here/kept_scheduling.h"
     glue="$here/spreds.c $here/spreds.h $here/value_size.h"
     build_stock "$name"
     print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
@@ -171,7 +172,7 @@ build_by_cmake() ( # NAME
     patch=$here/$package-$(server_field "$name" version).patch
     tree=$trees/$name-cmake
     output=$bin/$name-server-cmake
-    parts="$here/sampler.[ch] $here/key_hash.h $here/transport.[ch] $here/spreds.[ch] $here/value_size.h"
+    parts="$here/sampler.[ch] $here/key_hash.h $here/transport.[ch] $here/kept_scheduling.[ch] $here/spreds.[ch] $here/value_size.h"
     print=$(fingerprint "$patch" $parts)
     is_current "$output" "$print" && return
     need_zmq
@@ -230,8 +231,8 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
 build_module() {
     need_zmq
     sources= headers="$here/module_state.h $here/pending_command.h $here/key_hash.h"
-    for part in after_looks asked_sizes call_arguments command_filter command_table key_look keyspace_events \
-        no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
+    for part in after_looks asked_sizes call_arguments command_filter command_table kept_scheduling key_look \
+        keyspace_events no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
         transport; do
         sources="$sources $here/$part.c"
         headers="$headers $here/$part.h"

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* CPU sets */
 
 #include "transport.h"
+#include "kept_scheduling.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -67,13 +68,15 @@ static int wait_for_cpus(cpu_set_t *cpus) {
     return 0;
 }
 
-/* The first socket starts ZeroMQ's threads, and they inherit the CPUs of the calling one. */
+/* The first socket starts ZeroMQ's threads, and they inherit the CPUs of the calling one. Where all
+ * threads have the same, nothing is asked for: services of systemd (Debian's redis-server is one)
+ * may not, and the kernel ends the whole server for it. Where they differ, the server itself did. */
 static void *first_socket(void *context) {
     cpu_set_t own, cpus;
     int is_known = sched_getaffinity(0, sizeof own, &own) == 0;
     int has_own = is_known && CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN);
     int moved = is_known && (find_cpus(&cpus) || (has_own && wait_for_cpus(&cpus))) &&
-                sched_setaffinity(0, sizeof cpus, &cpus) == 0;
+                !CPU_EQUAL(&own, &cpus) && sched_setaffinity(0, sizeof cpus, &cpus) == 0;
     void *socket = zmq_socket(context, ZMQ_PUSH);
     if (moved) sched_setaffinity(0, sizeof own, &own);
     return socket;
@@ -88,7 +91,10 @@ const char *transport_connect(transport *t, const char *endpoint) {
 
     if (endpoint && *endpoint) {
         int is_first = !t->context;
-        if (is_first) t->context = zmq_ctx_new();
+        if (is_first) {
+            keep_scheduling("libzmq");
+            t->context = zmq_ctx_new();
+        }
         if (!t->context) return zmq_strerror(errno);
         socket = is_first ? first_socket(t->context) : zmq_socket(t->context, ZMQ_PUSH);
         if (!socket) return zmq_strerror(errno);

@@ -17,12 +17,12 @@ from typing import Any
 from sidecar.base.kernel_waits import end_waits
 from sidecar.commands.look_answer import Answer
 from sidecar.commands.look_json import as_json
-from sidecar.commands.look_options import PASSWORD_VARIABLE, add_options
+from sidecar.commands.look_options import add_options
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words
 from sidecar.commands.look_words import in_words
 from sidecar.commands.running import with_known_listeners
-from sidecar.config.addresses import shown_url
+from sidecar.commands.server_access import read_access, without_secrets
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import LocalServer, believed_users, local_servers
 from sidecar.look.look_plan import look_plan
@@ -37,7 +37,6 @@ from sidecar.look.node_file import (
 )
 from sidecar.look.server_look import ServerLook
 from solver_lambda.documents.reader import DocumentError
-from solver_lambda.secret import SecretError, read_secret
 
 # As a shell has it for a program that Ctrl-C ended.
 INTERRUPTED = 130
@@ -60,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     end_waits()
     _check_new("--init", options.init)
     _check_new("--html", options.html)
-    access = _access(options)
+    access = read_access(options)
     file = with_known_listeners(load_config(options.config)) if options.config else None
     config = _config(options, file, access)
     if config is None:
@@ -130,22 +129,6 @@ def _check_new(option: str, path: Path | None) -> None:
         raise DocumentError(f"{option} {path}: there is no folder {path.parent}")
 
 
-def _access(options: argparse.Namespace) -> Access:
-    """Raises DocumentError: the file is no secret."""
-    if options.password_file:
-        path = options.password_file.absolute()
-        try:
-            password = read_secret(path)
-        except SecretError as error:
-            raise DocumentError(f"--password-file {str(path)!r} {error}") from error
-        line = f"password_file = {json.dumps(str(path))}"
-        return Access(options.user, password, f"--password-file {path}", line)
-    if given := os.environ.get(PASSWORD_VARIABLE):
-        line = f'password_env = "{PASSWORD_VARIABLE}"'
-        return Access(options.user, given, PASSWORD_VARIABLE, line)
-    return Access(options.user)
-
-
 def _config(
     options: argparse.Namespace, file: SidecarConfig | None, access: Access
 ) -> SidecarConfig | None:
@@ -168,13 +151,7 @@ def _config(
     addresses = options.addresses or [server.url for server in _found()]
     if not addresses:
         return None
-    for address in addresses:
-        if "@" in address:
-            raise DocumentError(
-                f"{shown_url(address)}: leave user and password out of the address: --user and "
-                f"--password-file, or {PASSWORD_VARIABLE}, have them"
-            )
-    servers = named_servers(addresses)
+    servers = named_servers(without_secrets(addresses))
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.
     return node_config(servers, 1 << 40, latencies, access)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_json, typed
+from sidecar.commands.server_access import add_access
 from solver_lambda.documents.units import parse_duration, parse_size
 
-PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has it
 _DEFAULT_SECONDS = 300.0
 
 
@@ -29,7 +29,12 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
         help="of a server, such as redis://host:port, unix:///path or pages=redis://host:port "
         "(default: all that are found on this machine)",
     )
-    _add_access(parser)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take servers, weights, latencies and budget from a node's TOML file",
+    )
+    add_access(parser)
     parser.add_argument(
         "--for",
         dest="for_seconds",
@@ -55,23 +60,6 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
     _add_files(parser)
     add_json(parser)
     return parser
-
-
-def _add_access(parser: argparse.ArgumentParser) -> None:
-    """Whom to ask, and as who."""
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="take servers, weights, latencies and budget from a node's TOML file",
-    )
-    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
-    parser.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
-        "the environment)",
-    )
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "rollback": "orders",
     "weights": "weights",
     "look": "look",
+    "module": "module",
     "mrc": "mrc",
     "completion": "completion",
 }

@@ -89,7 +89,12 @@ class SampledServer:
     A context manager.
     """
 
-    def __init__(self, kind: ServerKind, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        kind: ServerKind,
+        settings: Mapping[str, object] | None = None,
+        wrapper: Sequence[str] = (),
+    ) -> None:
         self.kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-samples-")
         self.folder = Path(self._folder.name)
@@ -101,6 +106,7 @@ class SampledServer:
         self.server = LocalServer(
             {**kind.settings(), "enable-debug-command": "yes", **(settings or {})},
             kind.binary,
+            wrapper,
         )
         self.client = self.server.client
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.redis_patch import restricted
 from tests.redis_patch.sampled_server import SampledServer, ServerKind
 from workloads.local_node import wait_until
 from workloads.local_server import BUILD
@@ -46,6 +50,30 @@ def test_zeromq_leaves_the_servers_own_cpus_alone(kind: ServerKind, background: 
         # A thread has its name and its CPUs a moment after it began.
         wait_until(lambda: of_zeromq() == wanted, of_zeromq)
         assert cpus_by_thread(process)["main"] == {CPUS[0]}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has x86-64's numbers")
+def test_a_service_that_may_not_ask_for_scheduling_is_sampled_and_lives(kind: ServerKind) -> None:
+    """Debian's own unit for Redis ends the server at the first such call, and ZeroMQ makes it."""
+    with SampledServer(kind, wrapper=[sys.executable, restricted.__file__]) as server:
+        server.start()
+        server.client.set("key", "value")
+        assert len(server.records()) == 1
+        threads = cpus_by_thread(server.server.process.pid)
+        assert [name for name in threads if name.startswith("ZMQ")]
+        assert server.server.process.poll() is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has x86-64's numbers")
+def test_that_service_is_ended_by_such_a_call() -> None:
+    """Else the test above would say nothing."""
+    command = [sys.executable, restricted.__file__, sys.executable, "-c"]
+    call = "import os; os.sched_setaffinity(0, os.sched_getaffinity(0))"
+    assert subprocess.run([*command, call], check=False).returncode == -signal.SIGSYS
+    assert (
+        subprocess.run([*command, "import os; os.sched_getaffinity(0)"], check=False).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize("server", PATCHED, ids=lambda server: server.name)

@@ -1,0 +1,92 @@
+/* See kept_scheduling.h. A library calls functions of others through tables, which the loader fills when
+ * it is loaded: another function is put there. On 64 bits; elsewhere nothing is done. */
+
+#define _GNU_SOURCE /* libraries of the process */
+
+#include "kept_scheduling.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FUNCTION "pthread_setschedparam"
+
+#if __SIZEOF_POINTER__ == 8
+
+typedef struct {
+    const Elf64_Sym *symbols;
+    const char *names;
+    const Elf64_Rela *calls, *data; /* NULL, or two tables with that many bytes each */
+    size_t calls_bytes, data_bytes;
+} tables;
+
+static int do_nothing(pthread_t thread, int policy, const struct sched_param *parameters) {
+    (void)thread, (void)policy, (void)parameters;
+    return 0;
+}
+
+static tables find_tables(const struct dl_phdr_info *library) {
+    tables found = {0};
+    const Elf64_Dyn *entry = NULL;
+
+    for (int at = 0; at < library->dlpi_phnum; at++) {
+        const Elf64_Phdr *part = &library->dlpi_phdr[at];
+        if (part->p_type == PT_DYNAMIC) entry = (const void *)(library->dlpi_addr + part->p_vaddr);
+    }
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        const void *place = (const void *)entry->d_un.d_ptr; /* the loader made it an address */
+        if (entry->d_tag == DT_SYMTAB) found.symbols = place;
+        if (entry->d_tag == DT_STRTAB) found.names = place;
+        if (entry->d_tag == DT_JMPREL) found.calls = place;
+        if (entry->d_tag == DT_PLTRELSZ) found.calls_bytes = entry->d_un.d_val;
+        if (entry->d_tag == DT_RELA) found.data = place;
+        if (entry->d_tag == DT_RELASZ) found.data_bytes = entry->d_un.d_val;
+    }
+    return found;
+}
+
+static void bind_in(Elf64_Addr base, const Elf64_Rela *table, size_t bytes, const tables *of) {
+    static int (*const bound)(pthread_t, int, const struct sched_param *) = do_nothing;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t at = 0; table && at < bytes / sizeof *table; at++) {
+        const Elf64_Sym *symbol = &of->symbols[ELF64_R_SYM(table[at].r_info)];
+        if (strcmp(of->names + symbol->st_name, FUNCTION) != 0) continue;
+        char *slot = (char *)(base + table[at].r_offset);
+        /* Where all is bound at once, the loader has made it read-only. */
+        if (mprotect(slot - (size_t)slot % page, page, PROT_READ | PROT_WRITE) == 0)
+            memcpy(slot, &bound, sizeof bound);
+    }
+}
+
+static int bind_library(struct dl_phdr_info *library, size_t size, void *wanted) {
+    const char *slash = strrchr(library->dlpi_name, '/');
+    const char *prefix = wanted;
+
+    (void)size;
+    if (slash && strncmp(slash + 1, prefix, strlen(prefix)) == 0) {
+        tables found = find_tables(library);
+        if (found.symbols && found.names) {
+            bind_in(library->dlpi_addr, found.calls, found.calls_bytes, &found);
+            bind_in(library->dlpi_addr, found.data, found.data_bytes, &found);
+        }
+    }
+    return 0;
+}
+
+void keep_scheduling(const char *library) {
+    char prefix[64] = "";
+
+    strncpy(prefix, library, sizeof prefix - 1);
+    dl_iterate_phdr(bind_library, prefix);
+}
+
+#else
+
+void keep_scheduling(const char *library) {
+    (void)library;
+}
+
+#endif

@@ -1,0 +1,56 @@
+"""Who asks servers that are named by their addresses: options of the commands without a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from sidecar.config.addresses import shown_url
+from sidecar.look.node_file import Access
+from solver_lambda.documents.reader import DocumentError
+from solver_lambda.secret import SecretError, read_secret
+
+PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has it
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """As who to ask."""
+    parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help=f"the password, in a file that only you may read (default: {PASSWORD_VARIABLE} of "
+        "the environment)",
+    )
+
+
+def read_access(options: argparse.Namespace) -> Access:
+    """What the options say. Raises DocumentError: the file is no secret."""
+    if options.password_file:
+        path = options.password_file.absolute()
+        try:
+            password = read_secret(path)
+        except SecretError as error:
+            raise DocumentError(f"--password-file {str(path)!r} {error}") from error
+        line = f"password_file = {json.dumps(str(path))}"
+        return Access(options.user, password, f"--password-file {path}", line)
+    if given := os.environ.get(PASSWORD_VARIABLE):
+        line = f'password_env = "{PASSWORD_VARIABLE}"'
+        return Access(options.user, given, PASSWORD_VARIABLE, line)
+    return Access(options.user)
+
+
+def without_secrets(addresses: Sequence[str]) -> Sequence[str]:
+    """The same. Raises DocumentError: one has a user or a password, which every user of the machine
+    could read."""
+    for address in addresses:
+        if "@" in address:
+            raise DocumentError(
+                f"{shown_url(address)}: leave user and password out of the address: --user and "
+                f"--password-file, or {PASSWORD_VARIABLE}, have them"
+            )
+    return addresses
