@@ -1,4 +1,4 @@
-.PHONY: help setup demo evaluation deploy-local test compiled check portable coverage experiments properties requirements mutation format clean
+.PHONY: help setup packages bare-debian demo evaluation deploy-local test compiled check portable coverage experiments properties requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -20,6 +20,12 @@ help: ## these lines
 
 setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
 	@.ci/setup
+
+packages: setup ## build/packages: a wheel and a Debian package, which need no compiler where they are installed
+	@docs/operate/install/build_deb.sh
+
+bare-debian: ## install both in bare Debians, as root: with systemd and real servers, some minutes
+	@$(PYTHON) -m pytest -q -n 0 -m experiment tests/packaging
 
 demo: setup ## static split against SPREDS, on this machine, in under five minutes
 	@$(PYTHON) -m workloads demo $(DEMO)

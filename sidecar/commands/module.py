@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).parents[1]
 _PLACES = (
     _PACKAGE / "kernel/spreds.so",
     _PACKAGE.parent / "build/lib/spreds.so",
-    Path("/usr/local/lib/spreds/spreds.so"),
+    Path("/usr/lib/spreds/spreds.so"),
 )
 
 
@@ -70,19 +70,18 @@ def _load(server: RedisServer, module: Path) -> int:
             return 0
         server.ask("MODULE LOAD", str(module))
     except ServerError as error:
-        print(f"spreds: {server.name}: {error}{_remedy(str(error), module)}", file=sys.stderr)
+        print(f"spreds: {server.name}: {_words(str(error), module)}", file=sys.stderr)
         return 1
     finally:
         server.close()
-    print(
-        f"{server.name}: loaded until it restarts. To keep it: loadmodule {module} in its file",
-    )
+    print(f"{server.name}: loaded until it restarts; 'loadmodule {module}' in its file keeps it")
     return 0
 
 
-def _remedy(error: str, module: Path) -> str:
+def _words(error: str, module: Path) -> str:
+    """What was refused, and what helps."""
     if "enable-module-command" in error:
-        return f". Or put 'loadmodule {module}' into the server's file, and restart it"
+        return f"{error.rstrip('.')}. Or put 'loadmodule {module}' into its file, and restart it"
     if "Error loading the extension" in error:
-        return f": can the server's user read {module}? Its log says more"
-    return ""
+        return f"{error.rstrip('.')}. Can the server's user read and run {module}?"
+    return error

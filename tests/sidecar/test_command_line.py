@@ -17,7 +17,7 @@ from sidecar.cli import main
 from sidecar.commands.parser import COMMANDS, make_parser
 
 # Messages, not data: these have nothing to print for a program.
-WITHOUT_JSON = {"run", "completion"}
+WITHOUT_JSON = {"run", "completion", "module"}
 
 
 def walk(

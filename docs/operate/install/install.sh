@@ -10,7 +10,8 @@ umask 022
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 home=/opt/spreds
-module=/usr/local/lib/spreds/spreds.so
+# Debian's own service for Redis runs nothing from /usr/local.
+module=/usr/lib/spreds/spreds.so
 unit=/etc/systemd/system/spreds.service
 # There if it was this script that made the group redis.
 made_group=$(dirname $module)/made-group-redis
@@ -32,11 +33,14 @@ if [ "${1:-}" = remove ]; then
         # A server that was installed since may have it as its own, and then it stays.
         groupdel redis || echo "the group redis, which this script made, stays" >&2
     fi
-    rm -rf "$home" "$(dirname "$module")" "$unit" /usr/local/bin/spreds
+    rm -rf "$home" "$(dirname "$module")" /usr/local/lib/spreds "$unit" /usr/local/bin/spreds
     reload_systemd
     echo "removed. /etc/spreds, /var/lib/spreds and the user spreds are still there; a server that" \
         "has 'loadmodule $module' in its file does not start until that line is removed" >&2
     exit 0
+fi
+if dpkg-query -W -f '${Status}' spreds 2>/dev/null | grep -q 'ok installed'; then
+    fail "the Debian package spreds is installed: apt-get remove spreds, or leave it at that"
 fi
 [ $# -eq 0 ] || fail "'$1' is not known: install.sh [remove]"
 

@@ -37,9 +37,7 @@ _PLAN: dict[str, Any] = {
             "mean_access_time_seconds": 0.08,
             "hit_ratio": 0.7,
             "misses_per_second": 120.0,
-            "optimality_gap": 0.0,
             "equal_sizes_seconds": 0.09,
-            "equal_sizes_misses_per_second": 130.0,
         }
     ],
     "run_seconds": 0.02,
