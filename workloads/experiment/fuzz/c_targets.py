@@ -15,6 +15,7 @@ CLANG = "clang-16"
 PACKAGES = f"{CLANG} libclang-rt-16-dev"
 _FLAGS = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _SHOWN_CHARACTERS = 6000
+_SAMPLER = tuple(f"redis_patch/{part}.c" for part in ("sampler", "transport", "kept_scheduling"))
 _EXECUTED = re.compile(r"stat::number_of_executed_units: (\d+)")
 
 
@@ -28,7 +29,7 @@ class Target(NamedTuple):
 
 
 TARGETS = (
-    Target("sampler", ("redis_patch/sampler.c", "redis_patch/transport.c"), ("-lzmq",)),
+    Target("sampler", _SAMPLER, ("-lzmq",)),
     Target("lines", ("sidecar/kernel/lines.c",)),
     Target("stack", ("sidecar/kernel/lru_stack.c", "sidecar/kernel/shards.c")),
 )

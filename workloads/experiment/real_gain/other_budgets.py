@@ -26,9 +26,9 @@ from workloads.experiment.real_gain.play import node_settings, play
 BUDGET_BYTES = 24 << 20
 RATIOS = (0.5, 0.75, 1.5, 2.0)
 QUICK_RATIOS = (0.5,)
-CYCLES, CYCLE_SECONDS = 14, 6.0
+CYCLES, CYCLE_SECONDS = 16, 4.0
 # What is said is of the plan after this cycle, what came is of those after it.
-LEARNT_CYCLES = 7
+LEARNT_CYCLES = 10
 # Wanted: the sum of what curves and the path to the sizes may be off.
 WANTED_ERROR = 0.05
 # Keys, skew, bytes of an object, requests a cycle, backend latency in seconds: drawn for this
