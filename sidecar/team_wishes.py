@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -35,10 +36,13 @@ def believed_latency(
 def is_immodest(
     values: Mapping[str, float], config: ServerConfig, measured_seconds: float | None
 ) -> bool:
-    """Whether a team's weight and latency (``values``), as far as they count, make its reads worth
-    more than they are by the operator's word and the measured. Such a wish takes no other server
-    below half of an equal share: where the operator agrees, the node's file says the same. It is so
-    of any that is more: otherwise a small wish took more of another than a great one."""
+    """Whether a team (by ``values``) wants a bound that is lower than the operator's, or its weight
+    and latency, as far as they count, make its reads worth more than they are by the operator's
+    word and the measured. Such a wish takes no other server below half of an equal share: where the
+    operator agrees, the node's file says the same. It is so of any that is more: otherwise a small
+    wish took more of another than a great one."""
+    if any(values[key] < config.bounds.get(key, math.inf) for key in BOUNDS.keys() & values.keys()):
+        return True
     worth = values.get("weight", config.weight)
     known = config.weight
     if (stated_seconds := values.get("backend_latency_seconds")) is not None:

@@ -55,9 +55,9 @@ def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
 
 
 def refused_words(server: Mapping[str, Any]) -> list[str]:
-    """What its team set that is not in force."""
+    """What its team set last that is not in force, and what is."""
     why = server.get("settings_refused")
-    return [f"What its team set is not in force: {why.rstrip('.')}."] if why else []
+    return [f"What its team set last is not in force: {why.rstrip('.')}."] if why else []
 
 
 def _weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:

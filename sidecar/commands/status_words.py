@@ -262,7 +262,7 @@ def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
 def refused_words(told: dict[str, Any]) -> list[str]:
     """What a team set in vain."""
     refused = told.get("settings_refused")
-    return [f"what its team set is not in force: {refused}"] if refused else []
+    return [f"what its team set last is not in force: {refused}"] if refused else []
 
 
 def is_unfilled(latency: dict[str, Any]) -> bool:

@@ -101,6 +101,10 @@ class FollowedKeys:
         """Leave these alone, as far as they are gone."""
         self.keep(lambda key: key.is_present or key.identity not in identities)
 
+    def keep_at_most(self, number: int) -> None:
+        """Follow about so many of them from now on, and of all others as large a part."""
+        self.lower(int(number / max(1, len(self)) * self.threshold))
+
     def lower(self, threshold: int) -> None:
         """Follow a part of them from now on."""
         if threshold < self.threshold:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -22,7 +23,7 @@ from sidecar.look.followed_keys import MOST_NAME_BYTES, NEVER, FollowedKey, Foll
 from sidecar.look.key_scan import KeyScan
 from sidecar.look.look_records import LookRecord, record_table
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
-from sidecar.look.questions import packed
+from sidecar.look.questions import packed, refusal_words
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
@@ -38,8 +39,10 @@ MOST_CLUSTER_KEYS = 500_000
 """Of a cluster's node: to go through them takes it some .6 s."""
 # In the sampled part a server may come to have so many times the keys that are followed.
 _MOST_GROWTH = 16
-# And so many times are kept, also of passes that failed.
+# And so many times are kept while they are looked for: then fewer of them are followed.
 _MOST_KEPT = 4
+# Of a processor of ours, for one pass through a server's keys: whoever answers may be anybody.
+_MOST_PASS_SECONDS = 10.0
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -109,7 +112,7 @@ class IdleTimeSampler:
             ServerDownError, ServerRefusedError: as LookedServer.
         """
         found = self._look_for_keys(is_over)
-        answers = self._idle_times()
+        answers = self._idle_times(is_over)
         with self._server.own.alone:
             told = tell()
             told = replace(told, reading=self._server.own.left_out(told.reading))
@@ -125,7 +128,7 @@ class IdleTimeSampler:
                 unknown.append(key)
             key.is_present = second is not None
             key.second = key.second if second is None else second
-        self._ask_more(unknown, now)
+        self._ask_more(unknown, now, is_over)
         self.keys.keep(lambda key: key.second is not None)
         records.sort(key=lambda record: record[:2])
         if found is not None:
@@ -142,27 +145,40 @@ class IdleTimeSampler:
         is_settled = self._scan.is_settled
         if is_settled and since is None:
             self.keys.settle(1.0, self._hashed_share)
-        kept: list[tuple[int, bytes]] = []
+        # Of the first database, until it has told which share of its keys they are.
+        first: list[tuple[int, bytes]] = []
         found = new = 0
+        until_seconds = time.thread_time() + _MOST_PASS_SECONDS
         for database, names in self._scan.passed(self._databases):
             found += len(names)
+            if self._scan.is_settled and not is_settled:
+                is_settled, new = True, self._settle(first)
+            here = ((database, name) for name in names if len(name) <= MOST_NAME_BYTES)
             if is_settled:  # names of clients' choice are not gathered
-                new += self._add((database, name) for name in names)
+                new += self._add(here)
             else:
-                kept += [(database, name) for name in names if len(name) <= MOST_NAME_BYTES]
-            if found > self._most_found or len(self.keys) > self._most_kept:
+                first += here
+            if found > self._most_found:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
+            if time.thread_time() > until_seconds:
+                raise CannotBeLookedAtError("takes us too long to go through its keys")
             if is_over():
                 if since is None:
                     raise CannotBeLookedAtError("answers so slowly that its keys were not found")
                 return None
-        if not is_settled:
-            self.keys.settle(self._scan.share, self._hashed_share)
         self._scan_began = began
-        return new + self._add(kept)
+        return new if is_settled else self._settle(first)
+
+    def _settle(self, first: Iterable[tuple[int, bytes]]) -> int:
+        self.keys.settle(self._scan.share, self._hashed_share)
+        return self._add(first)
 
     def _add(self, found: Iterable[tuple[int, bytes]]) -> int:
-        return sum(self.keys.add(database, name) is not None for database, name in found)
+        """How many are new. Of too many, a part is followed from then on."""
+        new = sum(self.keys.add(database, name) is not None for database, name in found)
+        if len(self.keys) > self._most_kept:
+            self.keys.keep_at_most(self._most_kept // 2)
+        return new
 
     @property
     def _databases(self) -> list[int]:
@@ -177,8 +193,9 @@ class IdleTimeSampler:
         self._scanned_since = self._scan_began
         self._rounds_to_scan = self._rounds_between - 1
 
-    def _idle_times(self) -> list[tuple[FollowedKey, int | None]]:
-        """Of all keys the second of the last access, ``None`` of those that are gone."""
+    def _idle_times(self, is_over: Callable[[], bool]) -> list[tuple[FollowedKey, int | None]]:
+        """Of all keys the second of the last access, ``None`` of those that are gone; of those that
+        were asked for until it ``is_over``."""
         found: list[tuple[FollowedKey, int | None]] = []
         by_database: dict[int, list[FollowedKey]] = {}
         for key in self.keys:
@@ -188,6 +205,8 @@ class IdleTimeSampler:
         for database, keys in by_database.items():
             self._server.select(database)
             for start in range(0, len(keys), _CHUNK):
+                if is_over():
+                    return found
                 part = keys[start : start + _CHUNK]
                 answers, clock = self._asked(part, clock)
                 found += zip(part, [self._second(one, clock) for one in answers], strict=True)
@@ -210,7 +229,7 @@ class IdleTimeSampler:
 
     def _second(self, answer: Answer, clock: int) -> int | None:
         if isinstance(answer, Exception):
-            raise CannotBeLookedAtError(_refusal_words(str(answer)))
+            raise CannotBeLookedAtError(refusal_words(str(answer)))
         return None if answer is None else clock - answer
 
     def _record(
@@ -234,7 +253,9 @@ class IdleTimeSampler:
         missed = [] if was_there else [LookRecord(second, tie, Operation.READ_MISS, key)]
         return [*missed, LookRecord(second, tie, Operation.WRITE, key)]
 
-    def _ask_more(self, keys: Sequence[FollowedKey], now: float) -> None:
+    def _ask_more(
+        self, keys: Sequence[FollowedKey], now: float, is_over: Callable[[], bool]
+    ) -> None:
         """Size and TTL, of keys that came or came back."""
         for key in keys:
             key.expires_at_seconds = NEVER
@@ -242,6 +263,8 @@ class IdleTimeSampler:
             self._server.select(database)
             here = [key for key in keys if key.database == database]
             for start in range(0, len(here), _CHUNK):
+                if is_over():
+                    return
                 part = here[start : start + _CHUNK]
                 sizes = [packed("MEMORY", "USAGE", key.name) for key in part]
                 ttls = [packed("PTTL", key.name) for key in part]
@@ -271,13 +294,3 @@ class IdleTimeSampler:
         )
         self._sequence, self._last_us = self._sequence + 1, at_us
         return batch
-
-
-def _refusal_words(words: str) -> str:
-    if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
-        return "is a node of a cluster, and sends us elsewhere for its keys"
-    if words.startswith("NOPERM"):
-        return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
-    if "unknown command" in words:
-        return "has no OBJECT IDLETIME: who hosts it may have switched it off"
-    return f"refuses OBJECT IDLETIME: {words[:200]}"

@@ -56,13 +56,13 @@ class KeyScan:
                 cursor, keys = self._server.scan(cursor, self._count(cursor, found))
                 found, calls = found + len(keys), calls + 1
                 yield database, keys
+                if calls >= MOST_CALLS:
+                    raise CannotBeLookedAtError("has cursors of SCAN without an end")
                 if not self.is_settled and found >= self._keys_wanted and cursor:
                     self.share = progress_of(cursor)
                     break
                 if not cursor or progress_of(cursor) >= self.share:
                     break
-                if calls >= MOST_CALLS:
-                    raise CannotBeLookedAtError("has cursors of SCAN without an end")
             self.is_settled = True
 
     def _count(self, cursor: int, found: int) -> int:

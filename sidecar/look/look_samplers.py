@@ -14,7 +14,7 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, why_not_looked_at
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
 from sidecar.servers.back_off import BackOff
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS, LATEST_AGAIN_SECONDS = 10.0, 120.0
 _TURN_SECONDS = 0.5
 _OF_A_STEP = 1 / 4
+# Of a core of ours, for one server; it is some 2 % of one that is honest.
+_MOST_OWN_COST = 0.05
 # Of as many keys as are followed at most, where they have become more: others come.
 _LEFT = 2 / 3
 
@@ -104,8 +106,9 @@ class LookSampler:
         return self._stop.is_set() or not self._is_wanted
 
     def _run(self) -> None:
+        # One for all attempts: a password that was refused is read again from its file.
+        server = LookedServer(self._config, own=self._own)
         while not self._is_over():
-            server = LookedServer(self._config, own=self._own)
             try:
                 self._look(server)
             except CannotBeLookedAtError as error:
@@ -141,6 +144,7 @@ class LookSampler:
         )
         cost, began = QuestionCost(server, told), time.monotonic()
         while not self._is_over():
+            own_seconds = time.thread_time()
             try:
                 batch, told = sampler.round(server.tell, self._is_over)
             except ServerDownError as error:
@@ -159,12 +163,16 @@ class LookSampler:
             self._give(batch, sampler)
             spent = cost.add(told)
             self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
-            self._pause_seconds = pause_seconds(sampler.oldest_seconds, spent, self._most_cost)
+            self._pause_seconds = max(
+                pause_seconds(sampler.oldest_seconds, spent, self._most_cost),
+                # Whatever the server says that it cost.
+                pause_seconds(0.0, time.thread_time() - own_seconds, _MOST_OWN_COST),
+            )
             self._wait(self._pause_seconds)
             sampler.keys.lower(self._threshold or sampler.keys.threshold)
             sampler.keys.forget(self._forgotten)
-            if (count := len(sampler.keys)) > self._most_keys:
-                sampler.keys.lower(int(_LEFT * self._most_keys / count * sampler.keys.threshold))
+            if len(sampler.keys) > self._most_keys:
+                sampler.keys.keep_at_most(int(_LEFT * self._most_keys))
 
     def _give(self, batch: Batch, sampler: IdleTimeSampler) -> None:
         absent = [key.identity for key in sampler.keys if not key.is_present]
@@ -195,21 +203,27 @@ class LookSamplers:
         """Look at those that are to be looked at, and of which there is something to learn."""
         for name, reading in readings.items():
             self._chosen[name] = reading.is_looked_at
-            wanted = reading.is_looked_at and no_curve_reason(reading) is None
+            # Asked of what the others go by, too: the server may tell a look something else.
+            why = why_not_looked_at(reading) if reading.is_looked_at else None
+            wanted = reading.is_looked_at and why is None
             look = self._looks.get(name)
             if wanted and (look is None or look.has_ended):
                 self._begin(name)
             elif not wanted and look is not None and look.stop():
                 self._servers[name].own.refused = ""
+            if why and no_curve_reason(reading) is None:
+                self._refuse(name, why)
 
     def _begin(self, name: str) -> None:
         try:
             self._looks[name] = LookSampler(self._servers[name], *self._like)
         except RuntimeError as error:  # the machine gives no thread: perhaps at the next turn
-            words = f"cannot be looked at: {error}"
-            if self._servers[name].own.refused != words:
-                self._servers[name].own.refused = words
-                log.warning("server %s is not sampled: it %s", name, words)
+            self._refuse(name, f"cannot be looked at: {error}")
+
+    def _refuse(self, name: str, words: str) -> None:
+        if self._servers[name].own.refused != words:
+            self._servers[name].own.refused = words
+            log.warning("server %s is not sampled: it %s", name, words)
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """What there is to take."""

@@ -113,9 +113,10 @@ class LookedServer(RedisServer):
         Raises:
             CannotBeLookedAtError: its policy or role leaves nothing to learn.
         """
+        self.tells_settings = True
         told: Told = self._checked(self._begin)
         is_empty = not (may_be_empty or told.reading.keys)
-        if why := _why_not(told.reading) or ("holds no key" if is_empty else None):
+        if why := why_not_looked_at(told.reading) or ("holds no key" if is_empty else None):
             raise CannotBeLookedAtError(why, told.reading.size_bytes)
         return told
 
@@ -270,7 +271,8 @@ class LookedServer(RedisServer):
         self.asked[name] = self.asked.get(name, 0) + times
 
 
-def _why_not(reading: ServerReading) -> str | None:
+def why_not_looked_at(reading: ServerReading) -> str | None:
+    """What leaves nothing to learn, as the end of a sentence that begins with its name."""
     if reading.role == "slave":
         return "is a replica: look at its primary"
     if reading.config.get(f"{reading.sampler_prefix}endpoint"):

@@ -16,7 +16,7 @@ from typing import Any
 
 import redis
 
-from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.base.kernel_waits import unix_stream
 from sidecar.config.listeners import FoundListeners, KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
@@ -66,7 +66,7 @@ def guard(
         )
     else:
         connection._connect = lambda: _checked(
-            connect(),
+            _connected_to_path(connection),
             lambda connected: _refuse_maker(connected, connection.path, listeners),
         )
 
@@ -176,6 +176,20 @@ def _checked(connected: socket.socket, check: Callable[[socket.socket], object])
     return connected
 
 
+def _connected_to_path(connection: Any) -> socket.socket:
+    """As redis-py connects to a Unix socket, with one that took no descriptors before. Raises
+    OSError."""
+    made = unix_stream()
+    try:
+        made.settimeout(connection.socket_connect_timeout)
+        made.connect(connection.path)
+        made.settimeout(connection.socket_timeout)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
 def _made_by(connected: socket.socket) -> int:
     """The user who made the Unix socket listen."""
     told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -184,7 +198,6 @@ def _made_by(connected: socket.socket) -> int:
 
 
 def _refuse_maker(connected: socket.socket, path: str, listeners: _Listeners) -> None:
-    take_no_descriptors(connected)
     users = {_made_by(connected)}
     listeners.check(users, path)
     listeners.learn(users)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable
 from typing import Protocol
 
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, now_text
-from sidecar.storage.store import BucketStore, FolderStore, StoreError, Version
+from sidecar.storage.store import (
+    BucketStore,
+    FolderStore,
+    StoreError,
+    StoreUnreachableError,
+    Version,
+)
 from solver_lambda.documents.keys import settings_marker_key, settings_prefix
+
+log = logging.getLogger(__name__)
 
 # Documents that were written without the marker are found so late at the latest.
 LISTED_EVERY_SECONDS = 86_400.0
@@ -46,7 +55,8 @@ class BucketDocuments:
     Who changes a document writes the marker after it. Here the marker is looked at first, then the
     documents: a change that comes between makes another list next time, and none is lost. A list
     that fails is made again at the next look, a document that cannot be read is asked for again at
-    the next reading.
+    the next reading. Any team of the node may write the marker, also so that we cannot read it:
+    then each look makes a list.
     """
 
     def __init__(
@@ -63,14 +73,28 @@ class BucketDocuments:
         self._texts: dict[str, tuple[str, bytes]] = {}
 
     def look(self) -> set[str]:
-        known = self._marker.etag if self._marker else None
-        marker = self._bucket.version(self._marker_key, known)
+        marker = self._marker_now()
         is_old = self._clock() >= self._listed_at_seconds + LISTED_EVERY_SECONDS
-        if marker != self._marker or is_old:
+        if marker is None or marker != self._marker or is_old:
             self._marker = None
-            self._list(marker)
+            if self._list() and marker is not None and not marker.is_certain:
+                marker = None
+                self._tell_unreadable("is there, and may not be read")
             self._marker = marker
         return set(self._etags)
+
+    def _marker_now(self) -> Version | None:
+        """``None``: it cannot be read."""
+        try:
+            return self._bucket.version(self._marker_key)
+        except StoreUnreachableError:
+            raise
+        except StoreError as error:
+            self._tell_unreadable(str(error))
+            return None
+
+    def _tell_unreadable(self, why: str) -> None:
+        log.warning("%s/%s: %s: settings are listed each time", self._bucket, self._marker_key, why)
 
     def get(self, key: str) -> bytes | None:
         etag = self._etags.get(key)
@@ -86,17 +110,14 @@ class BucketDocuments:
         self._texts[key] = (etag, fresh)
         return fresh
 
-    def _list(self, marker: Version) -> None:
+    def _list(self) -> bool:
+        """Whether the marker is there."""
         etags = self._bucket.versions(self._prefix)
         self._listed_at_seconds = self._clock()
         is_there = etags.pop(self._marker_key, None) is not None
-        if is_there and not marker.is_certain:
-            raise StoreError(
-                f"{self._bucket}/{self._marker_key}: is there, and may not be read: changes of "
-                "settings would not be seen"
-            )
         self._etags = etags
         self._texts = {key: self._texts[key] for key in self._texts.keys() & etags.keys()}
+        return is_there
 
 
 def mark_changed(store: FolderStore | BucketStore, node: str, server: str) -> None:

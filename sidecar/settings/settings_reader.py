@@ -111,6 +111,7 @@ class SettingsReader:
             settings = TeamSettings.loads(text, key, self._config.limits)
             self._check_minima(server, settings, key)
         except DocumentError as error:
+            self._keep_within_limits(server.name, key)
             self._refuse(server.name, str(error))
             return
         self._refused.pop(server.name, None)
@@ -142,10 +143,19 @@ class SettingsReader:
             return server.minimum_bytes
         return good.minimum_bytes
 
+    def _keep_within_limits(self, name: str, key: str) -> None:
+        """What was good may exceed limits that were lowered since."""
+        if (good := self._good.get(name)) is None:
+            return
+        try:
+            TeamSettings.loads(good.dumps(), key, self._config.limits)
+        except DocumentError:
+            del self._good[name]
+
     def _refuse(self, name: str, why: str) -> None:
         self._metrics.settings_refused.labels(name).inc()
-        if self._refused.get(name) != why:
-            self._refused[name] = why
-            kept = self._good.get(name)
-            instead = f"version {kept.version}" if kept else "the operator's values"
-            log.warning("settings of %s ignored, %s hold: %s", name, instead, why)
+        kept = self._good.get(name)
+        instead = f"version {kept.version} holds" if kept else "the operator's values hold"
+        if self._refused.get(name) != (words := f"{why}; {instead}"):
+            self._refused[name] = words
+            log.warning("settings of %s ignored, %s: %s", name, instead, why)

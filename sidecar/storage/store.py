@@ -40,22 +40,21 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Version:
-    """What a bucket has under a key, by its ETag; ``None``: nothing.
+    """What a bucket has under a key, by its ETag and when it was written; ``None``: nothing.
 
     Attributes:
         is_certain: whether the answer said so; otherwise it may as well be forbidden to us.
     """
 
-    etag: str | None
+    written: str | None
     is_certain: bool = True
 
 
 class BucketStore(Store, Protocol):
     """A store in which each look costs money, and which tells what has changed."""
 
-    def version(self, key: str, known: str | None) -> Version:
-        """Of a document; ``known`` is the ETag that it had before, for a look that fetches nothing
-        where it still has."""
+    def version(self, key: str) -> Version:
+        """Of a document."""
 
     def versions(self, prefix: str) -> dict[str, str]:
         """The ETags of all documents whose keys begin so, by key."""

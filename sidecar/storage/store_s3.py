@@ -11,7 +11,6 @@ _ABSENT = ("NoSuchKey", "404")
 _FORBIDDEN = ("AccessDenied", "403")
 # An empty document has no first byte, so every range of it is refused.
 _EMPTY = ("InvalidRange", "416")
-_UNCHANGED = ("NotModified", "304")
 MOST_PAGES = 10
 """Of a list, with 1000 keys each; whoever answers may say of each that more follow."""
 
@@ -69,18 +68,15 @@ class S3Store:
             return False
         return all(item.get("Key") != key for item in listed.get("Contents", []))
 
-    def version(self, key: str, known: str | None) -> Version:
-        condition = {"IfNoneMatch": known} if known else {}
+    def version(self, key: str) -> Version:
         try:
-            answer = self._s3.get_object(Bucket=self._bucket, Key=key, **condition)
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key)
             answer["Body"].close()
-            return Version(str(answer["ETag"]))
+            return Version(f"{answer['ETag']} {answer['LastModified']}")
         except KeyError as error:
             raise self._no_s3(key, error) from error
         except self._errors as error:
             code = error_code(error)
-            if code in _UNCHANGED:
-                return Version(known)
             if code in _ABSENT or code in _FORBIDDEN:
                 return Version(None, is_certain=code in _ABSENT)
             raise self._failure(key, error) from error

@@ -10,10 +10,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
+import redis
 
 from sidecar.base.kernel_waits import take_no_descriptors
+from sidecar.servers.guarded_connection import guard
 from sidecar.servers.server_lock import ServerLock, _address
 
 RUN_ID = "e" * 40
@@ -101,3 +104,30 @@ def test_where_the_kernel_can_nobody_sends_descriptors() -> None:
         except PermissionError:
             return
         assert tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 16)
+
+
+def test_a_servers_unix_socket_takes_no_descriptors_before_it_is_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever listens may send some at once."""
+    connected: list[bool] = []
+
+    def note(made: socket.socket) -> None:
+        with suppress(OSError):
+            made.getpeername()
+            connected.append(True)
+            return
+        connected.append(False)
+
+    monkeypatch.setattr("sidecar.base.kernel_waits.take_no_descriptors", note)
+    path = tmp_path / "redis.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        connection = redis.UnixDomainSocketConnection(path=str(path))
+        guard(connection)
+        connection._connect().close()
+    assert connected == [False]
+    connection.path = str(tmp_path / "nobody")
+    with pytest.raises(FileNotFoundError):
+        connection._connect()

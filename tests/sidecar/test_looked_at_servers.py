@@ -6,17 +6,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.daemon import Sidecar
-from sidecar.look import look_samplers
+from sidecar.look import idle_time_sampler, look_samplers
 from sidecar.look.followed_keys import MOST_NAME_BYTES, FollowedKeys
+from sidecar.look.idle_time_sampler import IdleTimeSampler
 from sidecar.look.key_scan import MOST_CALLS, KeyScan
 from sidecar.look.look_samplers import LookSamplers
-from sidecar.look.looked_server import CannotBeLookedAtError
+from sidecar.look.looked_server import CannotBeLookedAtError, Told
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS, pause_seconds
+from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.own_questions import OwnQuestions
 from sidecar.servers.redis_server import MOST_REPLY_BYTES, RedisServer
 from sidecar.servers.server_reading import ServerReading
@@ -240,6 +243,133 @@ def test_cursors_without_an_end_are_left_alone() -> None:
     with pytest.raises(CannotBeLookedAtError, match="cursors of SCAN without an end"):
         list(scan.passed(list(range(400))))
     assert server.calls <= MOST_CALLS
+
+
+def test_databases_without_an_end_are_left_alone() -> None:
+    """Each takes a call, whatever it holds."""
+    server = CrowdedServer(databases=1, names=0)
+    scan = KeyScan(server, 100)  # type: ignore[arg-type]
+    with pytest.raises(CannotBeLookedAtError, match="cursors of SCAN without an end"):
+        list(scan.passed(list(range(MOST_CALLS + 1))))
+    assert server.calls <= MOST_CALLS
+
+
+class CrowdedServer:
+    """With many databases that hold as many keys of long names as a client likes."""
+
+    def __init__(self, databases: int, names: int) -> None:
+        self.databases, self._names = dict.fromkeys(range(databases), names), names
+        self.own, self.calls, self._here = OwnQuestions(), 0, 0
+
+    def select(self, database: int) -> None:
+        self._here = database
+
+    def lru_clock(self) -> int:
+        return 1000
+
+    def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """One table of as many places; the cursor is a place, with its bits reversed."""
+        self.calls += 1
+        start = int(f"{cursor:064b}"[::-1], 2) * self._names >> 64
+        end = min(self._names, start + count)
+        names = [b"%d-%s-%d" % (self._here, b"x" * 400, place) for place in range(start, end)]
+        if end >= self._names:
+            return 0, names
+        return int(f"{(end << 64) // self._names:064b}"[::-1], 2), names
+
+    def ask_after_keys(self, commands: list[bytes], name: str, missing: object) -> list[int]:
+        return [1] * len(commands)
+
+    def ask_numbers(self, commands: list[bytes], name: str) -> list[int]:
+        return [100] * len(commands)
+
+
+def crowded_round(server: CrowdedServer, most_keys: int) -> IdleTimeSampler:
+    reading = replace(READING, run_id="a", config={}, maxmemory_bytes=1 << 30, at_seconds=1000.0)
+    told = Told(reading, 0, 0, {}, {}, server.databases, is_cluster=False)
+    sampler = IdleTimeSampler(server, told, most_keys=most_keys)  # type: ignore[arg-type]
+    sampler.round(lambda: told)
+    return sampler
+
+
+@pytest.mark.parametrize("databases", [1, 3, 20])
+def test_names_in_many_databases_are_bounded_and_a_part_of_all_is_followed(databases: int) -> None:
+    """The first database tells the share of its keys; the others may hold many times as many."""
+    server = CrowdedServer(databases, 2_000)
+    sampler = crowded_round(server, 256)
+    count = len(sampler.keys)
+    assert 100 <= count <= 4 * 256
+    # T over P is the share of all keys that are followed.
+    assert sampler.keys.threshold / DEFAULT_MODULUS == pytest.approx(
+        count / (2_000 * databases), rel=0.25
+    )
+
+
+def test_a_pass_that_takes_too_long_of_our_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_time_sampler, "_MOST_PASS_SECONDS", 0.0)
+    with pytest.raises(CannotBeLookedAtError, match="takes us too long"):
+        crowded_round(CrowdedServer(2, 2_000), 256)
+
+
+def test_a_round_that_is_over_asks_no_more() -> None:
+    server = CrowdedServer(1, 4_000)
+    sampler = crowded_round(server, 8_192)
+    asked: list[int] = []
+
+    def ask(commands: list[bytes], name: str, missing: object) -> list[int]:
+        asked.append(len(commands))
+        return [1] * len(commands)
+
+    server.ask_after_keys = ask  # type: ignore[method-assign]
+    told = Told(
+        replace(READING, run_id="a", config={}, at_seconds=1001.0),
+        0,
+        0,
+        {},
+        {},
+        {},
+        is_cluster=False,
+    )
+    _, seen = sampler.round(lambda: told, lambda: len(asked) >= 2)
+    assert (len(asked), seen.reading.at_seconds) == (2, 1001.0)
+    assert len(sampler.keys) == 4_000
+
+
+def test_who_tells_a_look_another_policy_is_not_looked_at(
+    start_server: StartServer, load_node: LoadNode
+) -> None:
+    """Its samples would be played through many small caches, all at once."""
+    server = start_server("16mb", STOCK)
+    server.client.set("key", "value")
+    config, stop = load_node({"liar": server.url}), threading.Event()
+    asking = RedisServer(config.servers[0])
+    looks = LookSamplers([asking], config, stop, Metrics())
+    lfu = replace(asking.read(), is_looked_at=True, maxmemory_policy="allkeys-lfu")
+    looks.follow({"liar": lfu})
+    assert "looks at liar" not in [one.name for one in threading.enumerate()]
+    assert asking.own.refused.startswith("evicts by allkeys-lfu")
+    asking.close()
+
+
+def test_a_password_that_was_changed_is_read_again(
+    start_server: StartServer, write_node: WriteNode, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text("first-password")
+    server = start_server("16mb", STOCK)
+    server.client.set("key", "value")
+    server.client.config_set("requirepass", "first-password")
+    keys = f'password_file = "{secret}"'
+    path = write_node({"s0": server.url}, "16mb", server_keys=keys, more=MORE)
+    with sidecar_in_thread(path) as sidecar:
+        wait_for(lambda: told(sidecar)["sampler"] == "look" and asked(server), sidecar)
+        secret.write_text("second-password")
+        server.client.config_set("requirepass", "second-password")
+        server.client.client_kill_filter(_type="normal", skipme=True)
+        before = asked(server)
+        wait_for(lambda: asked(server) > before, sidecar)
+        wait_for(lambda: "is not sampled" not in problems(sidecar), sidecar)
 
 
 @pytest.mark.parametrize("spent", [0.0, 1.0, 1e9, float("inf")])

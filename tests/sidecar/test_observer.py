@@ -482,13 +482,22 @@ def test_what_stays_in_one_is_no_reason_to_empty_the_others(
             2,
             id="a latency that the operator says too",
         ),
+        pytest.param({"miss_bound_per_second": 5.0}, {}, None, 16, id="a bound"),
+        pytest.param({"latency_bound_seconds": 0.02}, {}, None, 16, id="another bound"),
+        pytest.param(
+            {"miss_bound_per_second": 5.0},
+            {"bounds": {"miss_bound_per_second": 4.0}},
+            None,
+            2,
+            id="a bound that the operator has lower",
+        ),
     ],
 )
 def test_no_teams_wish_empties_another_server(
-    wish: dict[str, float], configured: dict[str, float], measured: float | None, others: int
+    wish: dict[str, float], configured: dict[str, Any], measured: float | None, others: int
 ) -> None:
     """A weight of 100 and a latency of 60 s, where .17 ms were measured, took a neighbour from 14
-    to 2 MiB in one cycle."""
+    to 2 MiB in one cycle; a bound that was lowered in each cycle, from 11 to 3 MiB."""
     falls = MissRatioCurve(np.array([0.0, 64.0 * MB]), np.array([1.0, 0.1]))
     estimate = _estimate(measured_backend_latency_seconds=measured, curve=falls)
     seen = _seen(

@@ -28,6 +28,7 @@ from tests.sidecar.answering import answering
 from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.signed_cloud import SignedCloud
+from workloads.local_node import wait_until
 
 NODE = "n1"
 KEY, MARKER = settings_key(NODE, "sessions"), settings_marker_key(NODE)
@@ -203,13 +204,37 @@ def test_a_forbidden_marker_is_absent_where_a_list_has_none(answers: Any) -> Non
     assert documents.look() == documents.look() == set()
 
 
-def test_a_marker_that_may_not_be_read_is_told_each_time(answers: Any) -> None:
+@pytest.mark.parametrize("code", ["AccessDenied", "InvalidObjectState"])
+def test_a_marker_that_cannot_be_read_hides_no_change(
+    code: str, answers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any team of the node may write it so: under a key of its own, or into an archive."""
     documents = BucketDocuments(S3Store("b", "us-east-1", None), NODE)
-    for _ in range(2):
-        answers.add_client_error("get_object", "AccessDenied", http_status_code=403)
-        answers.add_response("list_objects_v2", {"Contents": [{"Key": MARKER, "ETag": '"1"'}]})
-        with pytest.raises(StoreError, match="settings/n1/changed: is there, and may not be read"):
-            documents.look()
+    for number in range(2):
+        caplog.clear()
+        key = settings_key(NODE, f"server-{number}")
+        answers.add_client_error("get_object", code, http_status_code=403)
+        contents = [{"Key": MARKER, "ETag": '"1"'}, {"Key": key, "ETag": '"2"'}]
+        answers.add_response("list_objects_v2", {"Contents": contents})
+        assert documents.look() == {key}
+        assert "settings/n1/changed: " in caplog.text
+        assert caplog.text.count("settings are listed each time") == 1
+
+
+def test_a_marker_that_is_always_the_same_hides_no_change(bucket: Bucket) -> None:
+    """Its time tells that it was written."""
+    documents = BucketDocuments(bucket.store, NODE)
+    bucket.others.put(MARKER, b"same")
+    assert documents.look() == set()
+    bucket.others.put(KEY, _settings(2.0).dumps())
+    first = bucket.others.version(MARKER)
+
+    def written_anew() -> bool:
+        bucket.others.put(MARKER, b"same")
+        return bucket.others.version(MARKER) != first
+
+    wait_until(written_anew, lambda: "S3 tells seconds")
+    assert documents.look() == {KEY}
 
 
 def test_a_list_without_end_is_left(answers: Any) -> None:
@@ -298,7 +323,7 @@ def test_whoever_answers_in_the_place_of_s3_is_told_from_it(body: bytes) -> None
     with answering(head.encode() + body) as url:
         store = S3Store("observations", "us-east-1", url.partition("/plans")[0])
         with pytest.raises(StoreError):
-            store.version(MARKER, None)
+            store.version(MARKER)
         if body.startswith(b"<ListBucketResult>"):
             with pytest.raises(StoreError):
                 store.versions(f"settings/{NODE}/")

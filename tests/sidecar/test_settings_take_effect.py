@@ -126,7 +126,9 @@ def test_a_team_is_told_what_became_of_its_settings_by_its_own_rights(
         # Somebody writes past the command, and past the limit.
         settings = TeamSettings("eve", "2026-11-21", {"weight": 99}).dumps()
         FolderStore(path.parent / "documents").put(settings_key("n1", "a"), settings)
-        refused = "What its team set is not in force: settings/n1/a.json: weight must be at least"
+        refused = (
+            "What its team set last is not in force: settings/n1/a.json: weight must be at least"
+        )
         wait_until(lambda: refused in told(), told)
         later = TeamSettings("eve", "9999-01-01T00:00:00+00:00", {"weight": 5}).dumps()
         FolderStore(path.parent / "documents").put(settings_key("n1", "a"), later)
