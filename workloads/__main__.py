@@ -17,6 +17,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("demo",): "workloads.demo.command",
     ("replay",): "workloads.replay_verb",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
+    ("bench", "look"): "workloads.bench.sampling.look_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",
     ("bench", "plan"): "workloads.bench.solver.plan_verb",
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +17,12 @@ from sidecar.curves.curve_points import curve_through
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
 from sidecar.samples.endpoint import bind_endpoint
-from sidecar.samples.receiver import SampleReceiver
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.fast_replay import FastServer, Load, Replay, replay
+from workloads.experiment.sample_sources import LookedSamples, SampleSource, SentSamples
 
 FORMS = ("raw", "corrected", "planned", "anchored")
 """As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and
@@ -40,14 +41,18 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SampledBinary:
-    """A server, and the module that samples it; ``None``: it is patched."""
+    """A server, and the module that samples it; ``None``: it is patched, or ``is_looked_at`` from
+    outside."""
 
     name: str
     binary: Path
     module: Path | None
+    is_looked_at: bool = False
 
     def settings(self, salt: int, endpoint: str) -> dict[str, object]:
         """So that it samples every key from the start."""
+        if self.is_looked_at:
+            return {}
         load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
         prefix = "spreds." if self.module else "spreds-"
         # Of these small working sets every key is sent, and the monitor keeps some of them.
@@ -89,28 +94,19 @@ class _Window:
     """A server under load with its samples going to a monitor."""
 
     def __init__(
-        self, server: FastServer, load: Load, receiver: SampleReceiver, monitor: ServerMonitor
+        self, server: FastServer, load: Load, samples: SampleSource, monitor: ServerMonitor
     ) -> None:
         self.monitor = monitor
         self._server = server
         self._replay = Replay(server, load)
         self._steps = 0
-        self._receiver = receiver
-        self.received = 0
+        self.samples = samples
         self._counted = (0, 0)
         self.faded_reads = self.faded_misses = 0.0
 
-    def wait_for_connection(self) -> None:
-        """Return when the server's first batch is here: earlier ones are dropped."""
-        deadline = time.monotonic() + 5
-        while not self._receiver.receive(0.01) and time.monotonic() < deadline:
-            self._server.advance(1.0)  # its next heartbeat
-
     def drain(self) -> None:
-        while batches := self._receiver.receive(0.0):
-            for batch in batches:
-                self.received += len(batch.records)
-                self.monitor.take(batch)
+        for batch in self.samples.batches(self.monitor.shards):
+            self.monitor.take(batch)
 
     def _after_step(self) -> None:
         """The server must not be so far ahead that the queue between the two overflows."""
@@ -122,7 +118,7 @@ class _Window:
     def _wait_for(self, left: int) -> None:
         """Take samples until at most so many are missing; five seconds at most."""
         deadline = time.monotonic() + 5
-        while self.lost() > left and time.monotonic() < deadline:
+        while self.samples.lost() > left and time.monotonic() < deadline:
             time.sleep(0.001)
             self.drain()
 
@@ -138,8 +134,8 @@ class _Window:
             self._count(0.5 ** (seconds / self.monitor.cycle_seconds))
 
     def _count(self, factor: float) -> None:
-        stats = self._server.client.info("stats")
-        counted = stats["keyspace_hits"], stats["keyspace_misses"]
+        reading = self._reading()
+        counted = reading.keyspace_hits, reading.keyspace_misses
         hits, misses = (now - then for now, then in zip(counted, self._counted, strict=True))
         self._counted = counted
         self.faded_reads = factor * self.faded_reads + hits + misses
@@ -154,16 +150,15 @@ class _Window:
         """The server's state, when the buffers of its clients have gone."""
         self._server.settle()
         self._wait_for(0)
+        return self._reading()
+
+    def _reading(self) -> ServerReading:
         client = self._server.client
         config = {str(key): str(value) for key, value in client.config_get("*").items()}
         seconds, microseconds = client.time()
         info = client.info("default", "commandstats")
-        return ServerReading.parse(info, config, seconds + microseconds / 1e6)
-
-    def lost(self) -> int:
-        """Samples that the server made and that are not here (yet)."""
-        counters = self._server.client.info("spreds")
-        return int(counters["spreds_sampled"]) - self.received
+        reading = ServerReading.parse(info, config, seconds + microseconds / 1e6)
+        return self.samples.left_out(reading)
 
 
 def working_set(load: Load, chosen: SampledBinary) -> tuple[int, int]:
@@ -215,9 +210,14 @@ def measure(
             },
             chosen.binary,
         ) as server,
+        ExitStack() as stack,
     ):
-        window = _Window(server, load, receiver, monitor)
-        window.wait_for_connection()
+        samples: SampleSource = SentSamples(server, receiver)
+        if chosen.is_looked_at:
+            samples = LookedSamples(server, live_objects)
+        stack.callback(samples.close)
+        window = _Window(server, load, samples, monitor)
+        samples.wait_for_connection()
         monitor.observe(window.read(), budget_bytes)
         window.replay(0, warm_end)
         monitor.observe(window.read(), budget_bytes)
@@ -230,7 +230,7 @@ def measure(
             estimate = monitor.observe(learnt, budget_bytes)
         planned, correction = _looking_ahead(monitor, budget_bytes), _correction(monitor)
         learnt_ratio = window.faded_misses / window.faded_reads
-        dropped = window.lost()
+        dropped = samples.lost()
         window.replay(learnt_end, len(load.keys))
         last = window.read()
     assert estimate is not None

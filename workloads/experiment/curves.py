@@ -31,10 +31,10 @@ from workloads.shared_traces import add_traces
 from workloads.supported_servers import supported_servers
 from workloads.table import text_table
 
-HELP = "replay traces into real servers, patched and with the module, and compare their curves"
+HELP = "replay traces into real servers, patched, with the module and looked at, and compare curves"
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
 SERVERS = supported_servers()
-WAYS = ("patch", "module")
+WAYS = ("patch", "module", "look")
 _REQUESTS = 320_000
 _LEGEND = """\
 change: how far what was measured lies from what the same servers measured while curves were learnt.
@@ -127,12 +127,13 @@ def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary
     return [
         SampledBinary(
             f"{one.name}, {how}",
-            built(one.stock_binary if how == "module" else str(one.patched_binary)),
+            built(str(one.patched_binary) if how == "patch" else one.stock_binary),
             built("lib/spreds.so") if how == "module" else None,
+            is_looked_at=how == "look",
         )
         for one in SERVERS.values()
         if server in (one.name, None)
-        for how in one.ways
+        for how in (*one.ways, "look")
         if way in (how, None)
     ]
 
@@ -150,6 +151,8 @@ def _replays(
     sets = {kind: pool.submit(working_set, part, chosen) for kind, part in kinds.items()}
     started = []
     for case, part in loads.items():
+        if chosen.is_looked_at and case.policy.endswith("-lfu"):
+            continue  # no key has an idle time
         empty_bytes, full_bytes = sets[_keys_of(case)].result()
         sizes = [round(empty_bytes + share * (full_bytes - empty_bytes)) for share in SHARES]
         runs = [

@@ -1,0 +1,149 @@
+"""What a look from outside costs the server: a sidecar that looks, and the same one stopped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from workloads.arguments import output_file, positive, seconds, seed
+from workloads.bench.sampling.costs import METRICS
+from workloads.bench.sampling.paired_ratios import median_ratio
+from workloads.bench.sampling.slices import CLIENTS, Kind, LoadProgram, Slice, fill
+from workloads.bench.sampling.states import divided_cores
+from workloads.embedded_sidecar import NodeServer, NodeSettings, StartedSidecar, started_sidecar
+from workloads.local_node import wait_until
+from workloads.local_server import LocalServer, built
+from workloads.table import text_table
+
+HELP = (
+    "Throughput, latency and processor time of a stock Redis while a sidecar looks at its keys "
+    "from outside, beside the same server and sidecar, which is stopped; in turn, in slices of "
+    "some seconds in random order. Medians of the ratios with 95 % intervals. Five minutes; needs "
+    "a quiet machine."
+)
+KINDS = (Kind("get", 1), Kind("get", 16))
+# A stopped sidecar is measured twice, so that what the machine differs by is seen.
+ON, OFF, OFF_AGAIN = "looked at", "not", "not, again"
+QUICK_ROUNDS, QUICK_SLICE_SECONDS = 1, 1.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("--quick", action="store_true", help="one round of short slices")
+    parser.add_argument(
+        "--rounds", type=positive, default=12, metavar="N", help="rounds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--slice", type=seconds, default=4.0, metavar="DURATION", help="of a slice (default: 4s)"
+    )
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write every slice here")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the order (default: 1)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print, write; exit code 1 if something is not built, or the sidecar failed."""
+    rounds = QUICK_ROUNDS if arguments.quick else arguments.rounds
+    slice_seconds = QUICK_SLICE_SECONDS if arguments.quick else arguments.slice
+    try:
+        slices = measure(rounds, slice_seconds, random.Random(arguments.seed))
+    except (FileNotFoundError, RuntimeError) as error:
+        print(f"bench look: {error}", file=sys.stderr)
+        return 1
+    print(table(slices))
+    if arguments.json:
+        rows = [
+            {"state": state, **kind._asdict(), "slices": [one._asdict() for one in found]}
+            for (state, kind), found in slices.items()
+        ]
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+def measure(
+    rounds: int, slice_seconds: float, order: random.Random
+) -> dict[tuple[str, Kind], list[Slice]]:
+    """Slices of each state and kind, one a round.
+
+    Raises:
+        FileNotFoundError: the server is not built.
+        RuntimeError: the sidecar failed.
+    """
+    found: dict[tuple[str, Kind], list[Slice]] = {}
+    with ExitStack() as stack:
+        core = stack.enter_context(divided_cores())
+        load = stack.enter_context(LoadProgram())
+        server = stack.enter_context(_server(core))
+        sidecar = stack.enter_context(_looking(server))
+        for number in range(rounds):
+            print(f"bench look: round {number + 1} of {rounds}", file=sys.stderr)
+            for kind in order.sample(KINDS, len(KINDS)):
+                for state in order.sample((ON, OFF, OFF_AGAIN), 3):
+                    with _stopped(sidecar, is_so=state != ON):
+                        load.run(server, kind, slice_seconds / 10, number)
+                        measured = load.run(server, kind, slice_seconds, number)
+                    found.setdefault((state, kind), []).append(measured)
+    return found
+
+
+@contextmanager
+def _server(core: set[int]) -> Iterator[LocalServer]:
+    """A full cache of as many keys as a look follows, and some more."""
+    settings = {"maxmemory": "64mb", "maxmemory-policy": "allkeys-lru", "maxclients": CLIENTS + 50}
+    with LocalServer(settings, built("bin/redis-server-stock")) as server:
+        for thread in Path(f"/proc/{server.process.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), core)
+        fill(server)
+        yield server
+
+
+@contextmanager
+def _looking(server: LocalServer) -> Iterator[StartedSidecar]:
+    """A sidecar that has found the server's keys."""
+    settings = NodeSettings([NodeServer("cache", 1.0, 0.02)], 64 << 20, 3600.0)
+    with (
+        tempfile.TemporaryDirectory(prefix="spreds-look-") as folder,
+        started_sidecar(settings, {"cache": server}, Path(folder)) as sidecar,
+    ):
+
+        def asked() -> int:
+            stats = server.client.info("commandstats").get("cmdstat_object|idletime", {})
+            return int(stats.get("calls", 0))
+
+        wait_until(lambda: asked() > 20_000, sidecar.log.read_text)
+        yield sidecar
+
+
+@contextmanager
+def _stopped(sidecar: StartedSidecar, *, is_so: bool) -> Iterator[None]:
+    """The sidecar for as long as the block, where that is so."""
+    if not is_so:
+        time.sleep(1.0)  # it goes on with what is due
+        yield
+        return
+    sidecar.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        sidecar.process.send_signal(signal.SIGCONT)
+
+
+def table(slices: dict[tuple[str, Kind], list[Slice]]) -> str:
+    """A row for each metric and state, against the stopped sidecar; a column a kind."""
+    rows = []
+    for metric, value in METRICS.items():
+        for state in (OFF_AGAIN, ON):
+            cells = [
+                median_ratio(*(list(map(value, slices[one, kind])) for one in (state, OFF)))
+                for kind in KINDS
+            ]
+            rows.append([f"{metric}: {state} / {OFF}", *map(str, cells)])
+    return text_table(["median [95 %]", *map(str, KINDS)], rows)
