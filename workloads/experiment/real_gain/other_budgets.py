@@ -24,7 +24,7 @@ from workloads.experiment.harness.study import (
 from workloads.experiment.real_gain.play import node_settings, play
 
 BUDGET_BYTES = 24 << 20
-RATIOS = (0.5, 0.75, 1.5, 2.0)
+RATIOS = (0.5, 2.0)
 QUICK_RATIOS = (0.5,)
 CYCLES, CYCLE_SECONDS = 16, 4.0
 # What is said is of the plan after this cycle, what came is of those after it.
