@@ -8,6 +8,7 @@ from typing import Any
 from sidecar.commands.curve_words import apart_words
 from sidecar.commands.plan_words import guessed, is_learnt
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, time_or
+from sidecar.config.prices import Prices
 from solver_lambda.documents.words import (
     BACKEND_NOTE,
     reason_words,
@@ -18,6 +19,7 @@ from solver_lambda.documents.words import (
 
 _BUDGET_COLUMNS = (
     *("memory for all", "access time", "equal sizes", "hits", "misses/s", "equal sizes"),
+    "a month",
 )
 # What rounds to nothing in per cent.
 _NO_GAP = 5e-5
@@ -91,6 +93,7 @@ def _print_budgets(plan: Mapping[str, Any], told: dict[str, Any] | None) -> None
         print_wrapped("what another budget would bring is not known yet", indent="  ")
         return
     here_bytes = plan["budget_bytes"]
+    prices = Prices(**plan["prices"]) if plan.get("prices") else None
     rows = [
         (
             f"{size_words(one['budget_bytes'])}{', as now' * (one['budget_bytes'] == here_bytes)}",
@@ -99,15 +102,24 @@ def _print_budgets(plan: Mapping[str, Any], told: dict[str, Any] | None) -> None
             ratio_or(one.get("hit_ratio"), "-"),
             _count(one.get("misses_per_second")),
             _count(one.get("equal_sizes_misses_per_second")),
+            _month(one, prices),
         )
         for one in sorted(what_if, key=lambda one: int(one["budget_bytes"]))
     ]
-    print_table([_BUDGET_COLUMNS, *rows])
+    count = len(_BUDGET_COLUMNS) if prices else len(_BUDGET_COLUMNS) - 1
+    print_table([row[:count] for row in (_BUDGET_COLUMNS, *rows)])
     print_wrapped(
         "in the end, when all moves are made and have paid, as far as reads have reached"
         + (f"; access times may be off by {off}" if told and (off := _off_words(told)) else ""),
         indent="  ",
     )
+
+
+def _month(told: Mapping[str, Any], prices: Prices | None) -> str:
+    misses = told.get("misses_per_second")
+    if prices is None or misses is None:
+        return "-"
+    return prices.words(prices.month(told["budget_bytes"], misses))
 
 
 def _count(number: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ def _tables(config: SidecarConfig) -> Iterator[tuple[str, Options]]:
     yield "controller", _controller(config.controller)
     yield "planning", _planning(config)
     yield "limits", _limits(config.limits)
+    yield "prices", asdict(config.prices)
     yield "operators", _operators(config.operators)
     yield "log", {"format": config.log.format}
     for server in config.servers:

@@ -24,6 +24,7 @@ from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
 from sidecar.config.planning import read_planning
+from sidecar.config.prices import Prices, read_prices
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from sidecar.config.settings_limits import SettingsLimits, read_limits
 from sidecar.config.tls import TlsConfig, read_tls
@@ -110,6 +111,7 @@ class SidecarConfig:
     operators: OperatorsConfig = field(default_factory=OperatorsConfig)
     log: LogConfig = field(default_factory=LogConfig)
     mode: str | None = None
+    prices: Prices = field(default_factory=Prices)
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
         """What a reload cannot change: everything but who plans, when and for what."""
@@ -205,6 +207,7 @@ def read_config(fields: Fields, folder: Path) -> SidecarConfig:
         operators=read_operators(fields.table("operators", {}), folder, state_file),
         log=read_log(fields.table("log", {})),
         mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
+        prices=read_prices(fields.table("prices", {})),
     )
     fields.done()
     return config

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.config.prices import Prices
 from sidecar.control.gain_by_curves import access_seconds
 from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.control.problems import problems_of
@@ -76,7 +77,7 @@ def status_document(
         "samples": _samples(config, cycle, metrics),
         "last_observation": _last_observation(cycle),
         "next_observation_at_seconds": cycle.latest_at_seconds,
-        **_plans(plane, silence, metrics),
+        **_plans(plane, silence, metrics, config.prices),
         "last_check": asdict(plane.verification.last) if plane.verification.last else None,
         **_gains(plane, state),
         "controller": _controller(config, silence),
@@ -207,7 +208,9 @@ def _refusing_writes(actuator: Actuator) -> Iterator[str]:
             )
 
 
-def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, Any] | None:
+def _last_plan(
+    plane: ControlPlane, silence: PlannerOutage | None, prices: Prices
+) -> dict[str, Any] | None:
     plan = plane.plans.last_plan
     if plan is None:
         return None
@@ -218,7 +221,8 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
         "predicted_gain_ratio": plane.plans.last_gain.ratio,
         "gain_words": plane.plans.last_gain.words,
         "known_words": plane.plans.last_gain.known,
-        "memory_words": memory_words(plan),
+        "memory_words": memory_words(plan, prices),
+        "prices": asdict(prices) if prices else None,
         "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
         "carried_out": plan.decision == "apply" and because is None,
@@ -227,11 +231,13 @@ def _last_plan(plane: ControlPlane, silence: PlannerOutage | None) -> dict[str, 
     }
 
 
-def _plans(plane: ControlPlane, silence: PlannerOutage | None, metrics: Metrics) -> dict[str, Any]:
+def _plans(
+    plane: ControlPlane, silence: PlannerOutage | None, metrics: Metrics, prices: Prices
+) -> dict[str, Any]:
     at_seconds, words = plane.plans.last_refusal or (None, None)
     count = metrics.value("plans_refused")
     return {
-        "last_plan": _last_plan(plane, silence),
+        "last_plan": _last_plan(plane, silence, prices),
         "plans_refused": {"count": count, "last_at_seconds": at_seconds, "last_words": words},
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sidecar.config.prices import Prices
 from solver_lambda.documents.plan import AdaptationPlan, WhatIf
 from solver_lambda.documents.words import share_words, size_words
 
@@ -25,13 +26,29 @@ def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
     return _least(plan.what_if, lambda one: one.mean_access_time_seconds <= before)
 
 
-def memory_words(plan: AdaptationPlan) -> str | None:
-    """What less and more memory would do, in a line; ``None`` where the plan does not tell."""
+def memory_words(plan: AdaptationPlan, prices: Prices | None = None) -> str | None:
+    """What less and more memory would do, in a line, and which budget is the cheapest where there
+    are prices; ``None`` where the plan does not tell."""
     here = next((one for one in plan.what_if if one.budget_bytes == plan.budget_bytes), None)
     if here is None or here.misses_per_second is None or not here.mean_access_time_seconds:
         return None
     parts = [*_with_less(plan, here), *_with_more(plan.what_if, here)]
+    if prices:
+        parts.append(_cheapest(plan.what_if, here, prices))
     return "; ".join(parts)
+
+
+def _cheapest(what_if: Sequence[WhatIf], here: WhatIf, prices: Prices) -> str:
+    def month(one: WhatIf) -> float:
+        return prices.month(one.budget_bytes, one.misses_per_second or 0.0)
+
+    least = min(what_if, key=month)
+    if month(least) >= month(here) * (1 - _NOTHING):
+        return f"at {prices.words(month(here))} a month no budget that was tried is much cheaper"
+    return (
+        f"cheapest is {size_words(least.budget_bytes)}, {prices.words(month(least))} a month, "
+        f"where this budget's best division takes {prices.words(month(here))}"
+    )
 
 
 def _with_less(plan: AdaptationPlan, here: WhatIf) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sidecar.config.prices import Prices
 from sidecar.plans.node_memory import least_as_fast_bytes, memory_words
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan, WhatIf
 
@@ -78,6 +79,28 @@ def test_what_less_and_more_memory_would_do(
     budgets: dict[float, float], how: dict[str, float], words: str
 ) -> None:
     assert memory_words(plan_of(budgets, **how)) == words
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        # 5.9 GiB and 10 misses a second: 59 + 52.6 a month; 8 GiB and 8: 80 + 42.08.
+        (
+            Prices(10.0, 0.002),
+            "cheapest is 5.9 GiB, 112 USD a month, where this budget's best division takes 122 USD",
+        ),
+        (Prices(0.5, 0.002, "EUR"), "cheapest is 12 GiB, 38.1 EUR a month, where this budget's"),
+        (Prices(0.0, 0.002), "cheapest is 16 GiB, 31.6 USD a month"),
+        (Prices(2.5, 0.001), "at 41.0 USD a month no budget that was tried is much cheaper"),
+    ],
+)
+def test_prices_name_the_cheapest_budget(prices: Prices, words: str) -> None:
+    found = memory_words(plan_of(FALLING), prices)
+    assert found is not None
+    assert words in found
+    without = memory_words(plan_of(FALLING), Prices())
+    assert without == memory_words(plan_of(FALLING))
+    assert found.startswith(f"{without}; ")
 
 
 def test_who_tells_no_misses_or_no_mean_says_nothing() -> None:
