@@ -76,6 +76,9 @@ def test_a_table_has_the_columns_of_the_schema(tables, name, document, left_out)
             assert kind in hive.get(plain, {"string"}), column
             continue
         assert found.items is not None
+        if "number" in found.items.types:
+            assert kind == "array<double>", column
+            continue
         # A curve's own commas and colons are within its angles.
         inner = kind.removeprefix("array<struct<").removesuffix(">>")
         inner = inner.replace(
