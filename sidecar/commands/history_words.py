@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 _KNOWN = re.compile(r"; how far curves are known: (.*)", re.DOTALL)
-_LITTLE_KNOWN = re.compile(r"([\w.-]+) (?:not at all|hardly \(|up to )|, and (\d+ more) hardly")
+_LITTLE_KNOWN = re.compile(r"([\w.-]+) (?:not at all|hardly \()|, and (\d+ more) hardly")
 _CARRYING_OUT = re.compile(r"carrying out plan (\d+): [^;]*(?:; how far curves are known[^;]*)?")
 _SIZE = r"[\d.]+ [KMGT]?i?B"
 _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: -> {_SIZE})?)+")
@@ -60,7 +60,7 @@ def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, A
 
 def _still_learnt(known: re.Match[str]) -> str:
     names = [one or more for one, more in _LITTLE_KNOWN.findall(known[1])]
-    return f"; still being learnt: {', '.join(names)}" if names else ""
+    return f"; hardly known: {', '.join(names)}" if names else ""
 
 
 def _place(found: Sequence[dict[str, Any]], cycle: int) -> int:

@@ -91,6 +91,8 @@ def _outcome(check: dict[str, Any]) -> str:
     verdict = _VERDICTS.get(check["verdict"])
     if verdict is None or check["observed_seconds"] is None or check["without_seconds"] is None:
         return str(check["words"])
+    if check["verdict"] == "too_early":  # figures that may be chance say harm where there is none
+        return f"plan {check['cycle']}, {verdict}"
     return (
         f"plan {check['cycle']}, {verdict}: {time_words(check['observed_seconds'])} since, "
         f"{time_words(check['without_seconds'])} with the sizes before"

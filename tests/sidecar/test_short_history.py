@@ -15,7 +15,7 @@ from tests.sidecar.example_sidecar import MIB
 
 BEFORE, AFTER = {"a": 3 * MIB, "b": MIB, "c": MIB}, {"a": 2 * MIB, "b": 2 * MIB, "c": MIB}
 GAIN = "mean access time from 2 ms to 1 ms, 50.00% less with the cost of moving counted"
-KNOWN = "; how far curves are known: a up to 3 MiB (7 sampled keys), b up to 1 MiB (1 sampled key)"
+KNOWN = "; how far curves are known: a hardly (7 sampled keys), b up to 1 MiB (1 sampled key)"
 WAYS = "a 3 MiB -> 2 MiB, b 1 MiB -> 2 MiB"
 
 
@@ -50,7 +50,7 @@ def _told(*entries: dict[str, Any], server: str | None = None) -> list[str]:
 
 def test_the_sizes_of_a_plan_are_told_once_and_its_order_before_it() -> None:
     would, order, moves = _told(WOULD, MOVES, ORDER)
-    guess = "; still being learnt: a, b"
+    guess = "; hardly known: a"
     assert would == f"plan 7 would move memory (the mode is recommend): {GAIN}{guess}"
     assert order == (
         "order (by ana): apply: carrying out plan 7; plans are carried out from now on"
