@@ -236,7 +236,7 @@ class Enforcement:
         room = again or RoomMade.for_needs(begun(held_by_replicas(readings))[1], targets, least)
         log.info("%s: found %s", purpose, found_in_words(self.config.servers, found, sizes))
         room = room.returned(before_room) if room and before_room else room
-        targets |= dict(targets_bytes or {})
+        targets = {**targets, **(targets_bytes or {})}  # the sizes to begin with may be the same
         self._actuator.engage(sizes, targets, purpose, asked, lambda now: now.engage(room))
         if not was_engaged:
             fallen.depart(targets, targets | {n: s for n, s in found.items() if s})

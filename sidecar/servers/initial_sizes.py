@@ -102,7 +102,7 @@ def sizes_to_begin_with(
     targets = initial_sizes(servers, known, fixed, budget_bytes, least_bytes, used_bytes)
     sizes = {**_left_for(targets, found_bytes, budget_bytes), **found_bytes}
     if not interrupted or not all(sizes.values()) or sum(sizes.values()) > budget_bytes:
-        return targets, targets
+        return dict(targets), targets
     return initial_sizes(servers, sizes, fixed, budget_bytes, least_bytes, used_bytes), targets
 
 
