@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define FUNCTION "pthread_setschedparam"
+#define MOST_SLOTS 16 /* of all libraries that are called so */
 
 #if __SIZEOF_POINTER__ == 8
 
@@ -21,6 +22,12 @@ typedef struct {
     const Elf64_Rela *calls, *data; /* NULL, or two tables with that many bytes each */
     size_t calls_bytes, data_bytes;
 } tables;
+
+/* What was there, to be put back. */
+static struct {
+    void **slot, *function;
+} bound[MOST_SLOTS];
+static int bound_slots;
 
 static int do_nothing(pthread_t thread, int policy, const struct sched_param *parameters) {
     (void)thread, (void)policy, (void)parameters;
@@ -47,17 +54,24 @@ static tables find_tables(const struct dl_phdr_info *library) {
     return found;
 }
 
-static void bind_in(Elf64_Addr base, const Elf64_Rela *table, size_t bytes, const tables *of) {
-    static int (*const bound)(pthread_t, int, const struct sched_param *) = do_nothing;
+/* Where all is bound at once, the loader has made the tables read-only. */
+static int put(void **slot, void *function) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *start = (char *)slot - (size_t)slot % page;
+    if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) return 0;
+    *slot = function;
+    return 1;
+}
 
+static void bind_in(Elf64_Addr base, const Elf64_Rela *table, size_t bytes, const tables *of) {
     for (size_t at = 0; table && at < bytes / sizeof *table; at++) {
         const Elf64_Sym *symbol = &of->symbols[ELF64_R_SYM(table[at].r_info)];
         if (strcmp(of->names + symbol->st_name, FUNCTION) != 0) continue;
-        char *slot = (char *)(base + table[at].r_offset);
-        /* Where all is bound at once, the loader has made it read-only. */
-        if (mprotect(slot - (size_t)slot % page, page, PROT_READ | PROT_WRITE) == 0)
-            memcpy(slot, &bound, sizeof bound);
+        if (bound_slots == MOST_SLOTS) return;
+        void **slot = (void **)(base + table[at].r_offset);
+        bound[bound_slots].slot = slot;
+        bound[bound_slots].function = *slot;
+        if (put(slot, (void *)do_nothing)) bound_slots++;
     }
 }
 
@@ -79,14 +93,25 @@ static int bind_library(struct dl_phdr_info *library, size_t size, void *wanted)
 void keep_scheduling(const char *library) {
     char prefix[64] = "";
 
+    if (bound_slots) return;
     strncpy(prefix, library, sizeof prefix - 1);
     dl_iterate_phdr(bind_library, prefix);
+}
+
+void restore_scheduling(void) {
+    while (bound_slots) {
+        bound_slots--;
+        put(bound[bound_slots].slot, bound[bound_slots].function);
+    }
 }
 
 #else
 
 void keep_scheduling(const char *library) {
     (void)library;
+}
+
+void restore_scheduling(void) {
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -68,15 +69,24 @@ static int wait_for_cpus(cpu_set_t *cpus) {
     return 0;
 }
 
-/* The first socket starts ZeroMQ's threads, and they inherit the CPUs of the calling one. Where all
- * threads have the same, nothing is asked for: services of systemd (Debian's redis-server is one)
- * may not, and the kernel ends the whole server for it. Where they differ, the server itself did. */
+/* Whether this process may set CPUs: services of systemd may not (Debian's redis-server is one), and
+ * the kernel ends whoever tries. So a child tries, that has nothing of its own to lose. */
+static int may_set_cpus(const cpu_set_t *own) {
+    int status = 0;
+    pid_t child = vfork();
+
+    if (child == 0) _exit(sched_setaffinity(0, sizeof *own, own) != 0);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* The first socket starts ZeroMQ's threads, and they inherit the CPUs of the calling one. */
 static void *first_socket(void *context) {
     cpu_set_t own, cpus;
     int is_known = sched_getaffinity(0, sizeof own, &own) == 0;
     int has_own = is_known && CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN);
     int moved = is_known && (find_cpus(&cpus) || (has_own && wait_for_cpus(&cpus))) &&
-                !CPU_EQUAL(&own, &cpus) && sched_setaffinity(0, sizeof cpus, &cpus) == 0;
+                !CPU_EQUAL(&own, &cpus) && may_set_cpus(&own) &&
+                sched_setaffinity(0, sizeof cpus, &cpus) == 0;
     void *socket = zmq_socket(context, ZMQ_PUSH);
     if (moved) sched_setaffinity(0, sizeof own, &own);
     return socket;
@@ -118,6 +128,7 @@ void transport_close(transport *t) {
     transport_connect(t, NULL);
     if (t->context) zmq_ctx_term(t->context);
     t->context = NULL;
+    restore_scheduling();
 }
 
 int transport_send(void *t, const void *batch, size_t batch_bytes) {
