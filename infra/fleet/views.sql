@@ -45,6 +45,7 @@ FROM (
         ON known.source = what_if.source AND known.node = what_if.node
         AND known.cycle = what_if.cycle
     WHERE what_if.budget_bytes <> known.budget_bytes
+        AND what_if.budget_bytes BETWEEN 0.75e0 * known.budget_bytes AND 1.5e0 * known.budget_bytes
 ) AS points
 WHERE seconds IS NOT NULL;
 

@@ -22,7 +22,7 @@ from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words
 from sidecar.commands.look_words import in_words
 from sidecar.commands.running import with_known_listeners
-from sidecar.commands.server_access import read_access, without_secrets
+from sidecar.commands.server_access import named_addresses, read_access
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import LocalServer, believed_users, local_servers
 from sidecar.look.look_plan import look_plan
@@ -30,7 +30,6 @@ from sidecar.look.looking import Looking
 from sidecar.look.node_file import (
     DEFAULT_LATENCY_SECONDS,
     Access,
-    named_servers,
     node_config,
     node_text,
     write_new,
@@ -151,7 +150,7 @@ def _config(
     addresses = options.addresses or [server.url for server in _found()]
     if not addresses:
         return None
-    servers = named_servers(without_secrets(addresses))
+    servers = named_addresses(addresses)
     _check_names(latencies, list(servers))
     # Budget and minima are not known before the servers have answered.
     return node_config(servers, 1 << 40, latencies, access)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command
-from sidecar.commands.server_access import add_access, read_access, without_secrets
-from sidecar.look.node_file import named_servers, node_config
+from sidecar.commands.server_access import add_access, named_addresses, read_access
+from sidecar.look.node_file import node_config
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerError
 
@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
     if not options.load:
         print(module)
         return 0
-    servers = named_servers(without_secrets(options.load))
+    servers = named_addresses(options.load)
     config = node_config(servers, 1 << 40, {}, read_access(options))
     return max(_load(RedisServer(one), module) for one in config.servers)
 

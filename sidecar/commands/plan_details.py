@@ -96,7 +96,7 @@ def _print_budgets(plan: Mapping[str, Any], told: dict[str, Any] | None) -> None
     prices = Prices(**plan["prices"]) if plan.get("prices") else None
     rows = [
         (
-            f"{size_words(one['budget_bytes'])}{', as now' * (one['budget_bytes'] == here_bytes)}",
+            size_words(one["budget_bytes"]) + ", this one" * (one["budget_bytes"] == here_bytes),
             time_or(one["mean_access_time_seconds"]),
             time_or(one.get("equal_sizes_seconds"), "-"),
             ratio_or(one.get("hit_ratio"), "-"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sidecar.config.addresses import shown_url
-from sidecar.look.node_file import Access
+from sidecar.look.node_file import Access, named_servers
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
 
@@ -44,13 +44,23 @@ def read_access(options: argparse.Namespace) -> Access:
     return Access(options.user)
 
 
-def without_secrets(addresses: Sequence[str]) -> Sequence[str]:
-    """The same. Raises DocumentError: one has a user or a password, which every user of the machine
-    could read."""
+_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+def named_addresses(addresses: Sequence[str]) -> dict[str, str]:
+    """As ``named_servers``. Raises DocumentError: one is no address, or has a user or a password,
+    which every user of the machine could read."""
     for address in addresses:
         if "@" in address:
             raise DocumentError(
                 f"{shown_url(address)}: leave user and password out of the address: --user and "
                 f"--password-file, or {PASSWORD_VARIABLE}, have them"
             )
-    return addresses
+    servers = named_servers(addresses)
+    for name, url in servers.items():
+        if not url.startswith(_SCHEMES):
+            raise DocumentError(
+                f"{shown_url(url)} is no address of a server ({name}): it must be HOST:PORT, or "
+                f"start with {', '.join(_SCHEMES[:-1])} or {_SCHEMES[-1]}"
+            )
+    return servers

@@ -215,17 +215,18 @@ def _last_plan(
     if plan is None:
         return None
     because = plane.plans.not_carried_out_because
+    is_carried_out = plan.decision == "apply" and because is None
     return {
         **plan.to_json(),
         "mean_access_time_with_moving_seconds": plane.plans.last_gain.after_seconds,
         "predicted_gain_ratio": plane.plans.last_gain.ratio,
         "gain_words": plane.plans.last_gain.words,
         "known_words": plane.plans.last_gain.known,
-        "memory_words": memory_words(plan, prices),
+        "memory_words": memory_words(plan, prices, is_in_force=is_carried_out),
         "prices": asdict(prices) if prices else None,
         "taken_at_seconds": plane.plans.taken_at_seconds,
         "in_place_of": silence.place if silence and silence.stood_in(plan) else None,
-        "carried_out": plan.decision == "apply" and because is None,
+        "carried_out": is_carried_out,
         "not_carried_out_because": because,
         "overtaken_by": plane.plans.overtaken_by,
     }

@@ -14,6 +14,8 @@ LEAST_SPARED = 0.05
 _ANOTHER = 0.005
 # More memory that brings less than this is said to bring nothing.
 _NOTHING = 0.01
+# Of the budget, and a little more: nobody asked for less.
+_LEAST_ASKED = 0.26
 _AS_FAR = "as far as reads have reached"
 
 
@@ -26,13 +28,19 @@ def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
     return _least(plan.what_if, lambda one: one.mean_access_time_seconds <= before)
 
 
-def memory_words(plan: AdaptationPlan, prices: Prices | None = None) -> str | None:
+def memory_words(
+    plan: AdaptationPlan, prices: Prices | None = None, *, is_in_force: bool = False
+) -> str | None:
     """What less and more memory would do, in a line, and which budget is the cheapest where there
-    are prices; ``None`` where the plan does not tell."""
+    are prices; ``None`` where the plan does not tell. ``is_in_force``: the plan's sizes are, so
+    that those it counts from are not those of now."""
     here = next((one for one in plan.what_if if one.budget_bytes == plan.budget_bytes), None)
     if here is None or here.misses_per_second is None or not here.mean_access_time_seconds:
         return None
-    parts = [*_with_less(plan, here), *_with_more(plan.what_if, here)]
+    now = "before this plan" if is_in_force else "now"
+    parts = [*_with_less(plan, here, now), *_with_more(plan.what_if, here)]
+    if not parts:
+        return None
     if prices:
         parts.append(_cheapest(plan.what_if, here, prices))
     return "; ".join(parts)
@@ -51,10 +59,10 @@ def _cheapest(what_if: Sequence[WhatIf], here: WhatIf, prices: Prices) -> str:
     )
 
 
-def _with_less(plan: AdaptationPlan, here: WhatIf) -> list[str]:
+def _with_less(plan: AdaptationPlan, here: WhatIf, now: str) -> list[str]:
     before, found = plan.mean_access_time_before_seconds or 0.0, _as_found_seconds(plan)
     equal_misses = here.equal_sizes_misses_per_second or 0.0
-    enough = [("as fast as now", least_as_fast_bytes(plan))]
+    enough = [(f"as fast as {now}", least_as_fast_bytes(plan))]
     if found is not None and abs(found - before) > _ANOTHER * before:
         as_found = _least(plan.what_if, lambda one: one.mean_access_time_seconds <= found)
         enough.append(("as fast as before SPREDS", as_found))
@@ -65,12 +73,18 @@ def _with_less(plan: AdaptationPlan, here: WhatIf) -> list[str]:
         for words, size_bytes in enough
         if size_bytes is not None and size_bytes <= (1 - LEAST_SPARED) * plan.budget_bytes
     ]
-    if not told:
-        return [f"{size_words(plan.budget_bytes)} are needed to be as fast as now"]
-    least, of = min(one.budget_bytes for one in plan.what_if), size_words(plan.budget_bytes)
+    smallest = plan.what_if[0].budget_bytes
+    if not told and smallest > (1 - LEAST_SPARED) * plan.budget_bytes:
+        return []  # minima and kept sizes leave no less to look at
+    needed = enough[0][1]
+    if not told and needed is not None and needed <= plan.budget_bytes:
+        return [f"{size_words(plan.budget_bytes)} are needed to be as fast as {now}"]
+    if not told and needed is not None:
+        return [f"{size_words(needed)} would be needed to be as fast as {now}"]
+    of, least = size_words(plan.budget_bytes), _LEAST_ASKED * plan.budget_bytes
     return [
         f"{words} with {size_words(size_bytes)}{f' of {of}' if not place else ''}"
-        + (" or less" if size_bytes == least else "")
+        + (" or less" if size_bytes <= least else "")
         for place, (words, size_bytes) in enumerate(told)
     ]
 
@@ -84,14 +98,22 @@ def _with_more(what_if: Sequence[WhatIf], here: WhatIf) -> list[str]:
     if larger[-1].mean_access_time_seconds > least:
         return [f"more brings hardly anything, {_AS_FAR}"]
     much = next(one for one in larger if one.mean_access_time_seconds <= least)
-    gain = 1 - much.mean_access_time_seconds / here.mean_access_time_seconds
-    more = size_words(much.budget_bytes - here.budget_bytes)
-    words = f"{more} more shorten the mean access time by {share_words(gain)}%"
     enough = larger[-1].mean_access_time_seconds + _NOTHING * here.mean_access_time_seconds
     last = next(one for one in larger if one.mean_access_time_seconds <= enough)
+    words = f"{_more(much, here)} shorten the mean access time by {_shorter(much, here)}"
+    if last is not much:
+        words += f", {_more(last, here)} by {_shorter(last, here)}"
     if last is larger[-1]:
         return [words]
-    return [f"{words}, and beyond {size_words(last.budget_bytes)} hardly anything, {_AS_FAR}"]
+    return [f"{words}, and beyond that hardly anything, {_AS_FAR}"]
+
+
+def _more(one: WhatIf, here: WhatIf) -> str:
+    return f"{size_words(one.budget_bytes - here.budget_bytes)} more"
+
+
+def _shorter(one: WhatIf, here: WhatIf) -> str:
+    return f"{share_words(1 - one.mean_access_time_seconds / here.mean_access_time_seconds)}%"
 
 
 def _least(what_if: Sequence[WhatIf], is_enough: Callable[[WhatIf], bool]) -> int | None:

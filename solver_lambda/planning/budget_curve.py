@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -69,10 +71,13 @@ def what_if(
         curve = _BudgetCurve(observation, planned, deadline_seconds)
     except InfeasibleError:
         return ()
-    for ratio in observation.budget_ratios or OTHER_BUDGET_RATIOS:
-        curve.add(round(observation.budget_bytes * ratio))
-    if observation.budget_ratios:
-        for is_enough in _as_good_as(observation):
+    # First this one, and those that are near: there may be no time for all.
+    ratios = sorted(observation.budget_ratios, key=lambda ratio: abs(math.log(ratio)))
+    for ratio in ratios or OTHER_BUDGET_RATIOS:
+        if not ratios or time.perf_counter() < deadline_seconds or ratio == ratios[0]:
+            curve.add(round(observation.budget_bytes * ratio))
+    for is_enough in _as_good_as(observation) if ratios else ():
+        if time.perf_counter() < deadline_seconds:
             curve.add_least(is_enough)
     return curve.told()
 

@@ -51,7 +51,11 @@ def latest(plans: list[Row], ended_seconds: float) -> list[Row]:
 
 def points(plan: Row) -> list[tuple[int, float]]:
     """Budgets and mean access times, of which no larger budget has a greater one."""
-    found = {w["budget_bytes"]: w["mean_access_time_seconds"] for w in plan["what_if"] or ()}
+    found = {
+        w["budget_bytes"]: w["mean_access_time_seconds"]
+        for w in plan["what_if"] or ()
+        if 0.75 <= w["budget_bytes"] / plan["budget_bytes"] <= 1.5
+    }
     found[plan["budget_bytes"]] = plan["mean_access_time_seconds"]
     line, least = [], math.inf
     for budget, seconds in sorted(found.items()):

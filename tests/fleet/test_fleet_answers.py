@@ -43,6 +43,23 @@ def without_predictions(plan: dict[str, Any]) -> None:
     plan["servers"][0] |= {"eat_before_seconds": None, "eat_seconds": None}
 
 
+def with_far_budgets(plan: dict[str, Any]) -> None:
+    """As sidecars since 0.2 ask for: answers go as far as those of older ones."""
+    far = ((0.25, 60.0), (2.0, 1e-6), (4.0, 1e-7))
+    plan["what_if"] += [
+        {
+            "budget_bytes": round(ratio * plan["budget_bytes"]),
+            "mean_access_time_seconds": seconds,
+            "hit_ratio": 0.5,
+            "misses_per_second": 1.0,
+            "optimality_gap": 0.0,
+            "equal_sizes_seconds": seconds,
+            "equal_sizes_misses_per_second": 1.0,
+        }
+        for ratio, seconds in far
+    ]
+
+
 def without_limit_as_found(plan: dict[str, Any]) -> None:
     plan["servers"][0] |= {"installed_bytes": 0}
     del plan["servers"][0]["eat_installed_seconds"]
@@ -61,6 +78,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for path in files[4][: PLANS // 2]:
         rewrite(path, without_demand)
     rewrite(files[7][-1], lambda plan: plan.update(what_if=None))
+    rewrite(files[3][-1], with_far_budgets)
     # It was renamed, and of another the first plans are in both places.
     for path in files[5][3:]:
         path.unlink()

@@ -50,15 +50,15 @@ AS_FAR = "as far as reads have reached"
             FALLING,
             {},
             "as fast as now with 5.9 GiB of 8 GiB; as few misses as with equal sizes with 5.9 GiB; "
-            "1 GiB more shorten the mean access time by 10.0%, and beyond 16 GiB hardly anything, "
-            + AS_FAR,
+            "1 GiB more shorten the mean access time by 10.0%, 8 GiB more by 25.0%, and beyond "
+            "that hardly anything, " + AS_FAR,
         ),
         (
             FALLING,
             {"before": 0.008, "found": 0.02},
             "as fast as before SPREDS with 4 GiB of 8 GiB; as few misses as with equal sizes with "
-            "5.9 GiB; 1 GiB more shorten the mean access time by 10.0%, and beyond 16 GiB hardly "
-            "anything, " + AS_FAR,
+            "5.9 GiB; 1 GiB more shorten the mean access time by 10.0%, 8 GiB more by 25.0%, and "
+            "beyond that hardly anything, " + AS_FAR,
         ),
         (
             {2: 0.009, 8: 0.008, 32: 0.008},
@@ -73,12 +73,38 @@ AS_FAR = "as far as reads have reached"
             "20.0%",
         ),
         ({4: 0.05, 8: 0.0125}, {"before": 0.0125}, "8 GiB are needed to be as fast as now"),
+        # A cliff far away is told, whatever the first step brings.
+        (
+            {4: 0.05, 8: 0.0125, 9: 0.0122, 24: 0.001, 32: 0.001},
+            {"before": 0.0125},
+            "8 GiB are needed to be as fast as now; 1 GiB more shorten the mean access time by "
+            "2.4%, 16 GiB more by 92.0%, and beyond that hardly anything, " + AS_FAR,
+        ),
+        # Sizes in force that exceed the budget.
+        (
+            {4: 0.05, 8: 0.0125, 16: 0.004, 32: 0.004},
+            {"before": 0.005},
+            "16 GiB would be needed to be as fast as now; 8 GiB more shorten the mean access time "
+            "by 68.0%, and beyond that hardly anything, " + AS_FAR,
+        ),
     ],
 )
 def test_what_less_and_more_memory_would_do(
     budgets: dict[float, float], how: dict[str, float], words: str
 ) -> None:
     assert memory_words(plan_of(budgets, **how)) == words
+
+
+def test_where_minima_leave_no_smaller_budget_none_is_said_to_be_needed() -> None:
+    words = memory_words(plan_of({8: 0.0125, 16: 0.0125}, before=0.0125))
+    assert words == f"more brings hardly anything, {AS_FAR}"
+    assert memory_words(plan_of({8: 0.0125}, before=0.0125)) is None
+
+
+def test_once_a_plan_is_carried_out_now_is_before_it() -> None:
+    words = memory_words(plan_of(FALLING), is_in_force=True)
+    assert words is not None
+    assert words.startswith("as fast as before this plan with 5.9 GiB of 8 GiB; ")
 
 
 @pytest.mark.parametrize(

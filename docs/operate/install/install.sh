@@ -33,7 +33,9 @@ if [ "${1:-}" = remove ]; then
         # A server that was installed since may have it as its own, and then it stays.
         groupdel redis || echo "the group redis, which this script made, stays" >&2
     fi
-    rm -rf "$home" "$(dirname "$module")" /usr/local/lib/spreds "$unit" /usr/local/bin/spreds
+    # Only its own: the Debian package has others in that folder.
+    rm -rf "$home" "$module" "$made_group" /usr/local/lib/spreds "$unit" /usr/local/bin/spreds
+    rmdir "$(dirname "$module")" 2>/dev/null || true
     reload_systemd
     echo "removed. /etc/spreds, /var/lib/spreds and the user spreds are still there; a server that" \
         "has 'loadmodule $module' in its file does not start until that line is removed" >&2
