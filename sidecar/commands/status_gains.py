@@ -15,6 +15,7 @@ from solver_lambda.documents.words import time_words
 _SAME_RATIO = 0.05
 # What rounds to nothing in per cent.
 _NOTHING_RATIO = 5e-5
+_SAME = "the same"
 _VERDICTS = {
     "kept": "better",
     "too_early": "too early to tell",
@@ -38,10 +39,11 @@ def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
             if server["backend_latency_source"] == "team"
         )
         as_stated = f" (of {stated} as its team states it)" if stated else ""
+        than = "as" if (words := _shorter(gain["ratio"])) == _SAME else "than"
         yield (
             f"since {time_of_day(gain['since_seconds'])}, by the curves of full caches, the mean "
-            f"access time is {_shorter(gain['ratio'])} than the same reads had had with the sizes "
-            f"that SPREDS found, at today's latencies{as_stated} and weights"
+            f"access time is {words} {than} with the sizes that SPREDS found, for the same reads, "
+            f"at today's latencies{as_stated} and weights"
             f"{without if is_verbose else ''}"
         )
     if is_verbose:
@@ -118,5 +120,5 @@ def _would_have_been(told: dict[str, Any]) -> Iterator[str]:
 def _shorter(ratio: float) -> str:
     """By what share of itself a time is less."""
     if abs(ratio) < _NOTHING_RATIO:
-        return "the same"
+        return _SAME
     return f"{ratio_or(abs(ratio))} {'shorter' if ratio > 0 else 'longer'}"

@@ -110,7 +110,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "had the sizes of each plan since its time been in force for the last 24h, the mean access "
         "time would have been 27.4 % shorter",
-        "the mean access time is 11.2 % shorter than the same reads had had with the sizes that",
+        "the mean access time is 11.2 % shorter than with the sizes that SPREDS found, for",
         f"total 0 B of 8 GiB without {', '.join(NAMES)}, for which 8 GiB are kept (memory.bud",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
         "programs and fragmentation 410 MiB, clients 3 MiB",
