@@ -123,6 +123,26 @@ def test_the_package_is_installed_removed_and_purged(
         "2",
         "nobody is left",
     ]
+    # What others made stays, and is in nobody's way.
+    printed = debian.run(
+        """install() { dpkg -i /root/spreds_*.deb >/dev/null 2>&1; }
+        purge() { dpkg -P spreds >/dev/null 2>&1; }
+        install
+        mv /etc/spreds/node.toml /etc/spreds/shop.toml
+        install
+        useradd -m alice; usermod -aG spreds alice
+        purge
+        install
+        id -nG spreds
+        purge
+        gpasswd -d alice spreds >/dev/null; groupdel spreds
+        useradd -m -s /bin/bash spreds
+        install
+        purge
+        getent passwd spreds | cut -d: -f6,7
+        """
+    )
+    assert printed.splitlines() == ["spreds redis", "/home/spreds:/bin/bash"]
 
 
 @with_systemd
