@@ -22,14 +22,15 @@ import numpy as np
 from sidecar.look.followed_keys import MOST_NAME_BYTES, NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
 from sidecar.look.look_records import LookRecord, record_table
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
+from sidecar.look.looked_server import (
+    MOST_AT_ONCE,
+    CannotBeLookedAtError,
+    LookedServer,
+    Told,
+)
 from sidecar.look.questions import packed, refusal_words
 from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import (
-    DEFAULT_MODULUS,
-    SOURCE_PATCH,
-    Operation,
-)
+from sidecar.samples.wire_format import DEFAULT_MODULUS, SOURCE_PATCH, Operation
 
 MOST_KEYS = 8_192
 """Followed of one server, those that are gone included."""
@@ -48,7 +49,6 @@ _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
 _MOST_ROUNDS = 16
 _FEW_NEW = 0.01
-
 
 Answer = int | None | Exception
 
@@ -262,10 +262,10 @@ class IdleTimeSampler:
         for database in {key.database for key in keys}:
             self._server.select(database)
             here = [key for key in keys if key.database == database]
-            for start in range(0, len(here), _CHUNK):
+            for start in range(0, len(here), MOST_AT_ONCE):
                 if is_over():
                     return
-                part = here[start : start + _CHUNK]
+                part = here[start : start + MOST_AT_ONCE]
                 sizes = [packed("MEMORY", "USAGE", key.name) for key in part]
                 ttls = [packed("PTTL", key.name) for key in part]
                 answers = self._server.ask_numbers(sizes, "memory|usage")

@@ -26,11 +26,7 @@ from sidecar.servers.redis_server import (
     TIMEOUT_SECONDS,
     RedisServer,
 )
-from sidecar.servers.server_errors import (
-    ServerDownError,
-    ServerRefusedError,
-    WrongPasswordError,
-)
+from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, WrongPasswordError
 from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.words import reason_words
@@ -38,6 +34,8 @@ from solver_lambda.documents.words import reason_words
 _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
+MOST_AT_ONCE = 64
+"""Questions after keys: others wait for all that a server finds in one go (``bench look``)."""
 _DIGITS = re.compile(r"[0-9]{1,9}")  # int() takes other ones too, and fails on very many
 
 
@@ -239,6 +237,14 @@ class LookedServer(RedisServer):
     ) -> list[int | Exception | None]:
         """As ``ask_numbers``, of questions that the server counts as reads; ``missing``: what it
         answers where there is no such key."""
+        answers: list[int | Exception | None] = []
+        for start in range(0, len(commands), MOST_AT_ONCE):
+            answers += self._ask_some(commands[start : start + MOST_AT_ONCE], name, missing)
+        return answers
+
+    def _ask_some(
+        self, commands: Sequence[bytes], name: str, missing: int | None
+    ) -> list[int | Exception | None]:
         with self.own.alone:
             try:
                 answers = self.ask_numbers(commands, name)
