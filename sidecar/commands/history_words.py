@@ -49,7 +49,7 @@ def _would_move(entry: dict[str, Any]) -> bool:
 def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, Any]:
     """``moved``: plans that were carried out; ``told``: of which the reason was told."""
     cycle = entry.get("cycle")
-    words = _KNOWN.sub(_still_learnt if _would_move(entry) else "", entry["words"])
+    words = _KNOWN.sub(_hardly_known if _would_move(entry) else "", entry["words"])
     if _is_moving(entry) and cycle in told:
         words = words.partition(": ")[0]
     elif cycle in moved and not _is_moving(entry):
@@ -58,7 +58,7 @@ def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, A
     return {**entry, "words": words}
 
 
-def _still_learnt(known: re.Match[str]) -> str:
+def _hardly_known(known: re.Match[str]) -> str:
     names = [one or more for one, more in _LITTLE_KNOWN.findall(known[1])]
     return f"; hardly known: {', '.join(names)}" if names else ""
 

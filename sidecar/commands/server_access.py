@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sidecar.config.addresses import shown_url
+from sidecar.config.addresses import SERVER_SCHEMES, shown_url
 from sidecar.look.node_file import Access, named_servers
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
@@ -44,9 +44,6 @@ def read_access(options: argparse.Namespace) -> Access:
     return Access(options.user)
 
 
-_SCHEMES = ("redis://", "rediss://", "unix://")
-
-
 def named_addresses(addresses: Sequence[str]) -> dict[str, str]:
     """As ``named_servers``. Raises DocumentError: one is no address, or has a user or a password,
     which every user of the machine could read."""
@@ -58,9 +55,9 @@ def named_addresses(addresses: Sequence[str]) -> dict[str, str]:
             )
     servers = named_servers(addresses)
     for name, url in servers.items():
-        if not url.startswith(_SCHEMES):
+        if not url.startswith(SERVER_SCHEMES):
             raise DocumentError(
                 f"{shown_url(url)} is no address of a server ({name}): it must be HOST:PORT, or "
-                f"start with {', '.join(_SCHEMES[:-1])} or {_SCHEMES[-1]}"
+                f"start with {', '.join(SERVER_SCHEMES[:-1])} or {SERVER_SCHEMES[-1]}"
             )
     return servers

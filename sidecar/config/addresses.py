@@ -12,7 +12,7 @@ from solver_lambda.documents.reader import Fields
 # ``sun_path`` has 108 bytes, the last of them 0.
 MOST_SOCKET_PATH_BYTES = 107
 REDIS_PORT = 6379
-_SCHEMES = ("redis://", "rediss://", "unix://")
+SERVER_SCHEMES = ("redis://", "rediss://", "unix://")
 _THIS_HOST = ("localhost", "::1")
 # In a query, redis-py would take them for the address, and nobody else would.
 _ADDRESS_KEYS = {"host", "port", "path"}
@@ -49,7 +49,7 @@ def read_endpoint(fields: Fields, key: str, opening: str) -> str:
 def read_server_url(fields: Fields, key: str) -> str:
     """The address of a server, without secrets, as ``numbered``. Raises DocumentError."""
     url = fields.text(key)
-    if not url.startswith(_SCHEMES):
+    if not url.startswith(SERVER_SCHEMES):
         raise fields.refuse(key, "must start with redis://, rediss:// or unix://")
     if "@" in unquote(url) or "password=" in url:
         raise fields.refuse(key, "must not hold a secret: use password_file or password_env")
