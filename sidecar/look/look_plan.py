@@ -111,5 +111,5 @@ def _chance(observation: Observation, counts: Mapping[str, ReadCounts]) -> float
 
 def _best_ratio(plan: AdaptationPlan) -> float:
     before = plan.mean_access_time_before_seconds or 0.0
-    here = [one for one in plan.what_if if one.budget_bytes == plan.budget_bytes]
-    return max(0.0, 1 - here[0].mean_access_time_seconds / before) if here and before else 0.0
+    here = plan.own_budget
+    return max(0.0, 1 - here.mean_access_time_seconds / before) if here and before else 0.0

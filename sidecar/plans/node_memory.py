@@ -34,7 +34,7 @@ def memory_words(
     """What less and more memory would do, in a line, and which budget is the cheapest where there
     are prices; ``None`` where the plan does not tell. ``is_in_force``: the plan's sizes are, so
     that those it counts from are not those of now."""
-    here = next((one for one in plan.what_if if one.budget_bytes == plan.budget_bytes), None)
+    here = plan.own_budget
     if here is None or here.misses_per_second is None or not here.mean_access_time_seconds:
         return None
     now = "before this plan" if is_in_force else "now"

@@ -193,6 +193,12 @@ class AdaptationPlan:
             return None
         return 1 - after / before if before > 0 else 0.0
 
+    @property
+    def own_budget(self) -> WhatIf | None:
+        """The best division of this plan's own budget; ``None`` where it was not asked for."""
+        own = (one for one in self.what_if if one.budget_bytes == self.budget_bytes)
+        return next(own, None)
+
     def to_json(self) -> dict[str, Any]:
         return {
             **_without_unknown(self.__dict__, _DEMAND),
