@@ -18,6 +18,7 @@ from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, why_
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
 from sidecar.servers.back_off import BackOff
+from sidecar.servers.own_questions import OwnQuestions
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
@@ -33,6 +34,13 @@ _OF_A_STEP = 1 / 4
 _MOST_OWN_COST = 0.05
 # Of as many keys as are followed at most, where they have become more: others come.
 _LEFT = 2 / 3
+
+
+def _tell_refused(name: str, own: OwnQuestions, words: str) -> None:
+    """Why a server is not looked at; logged where that is new."""
+    if words != own.refused:
+        own.refused = words
+        log.warning("server %s is not sampled: it %s", name, words)
 
 
 class LookSampler:
@@ -128,9 +136,7 @@ class LookSampler:
         if self._is_over():
             return
         self._metrics.sampler_refused.labels(self._config.name).inc()
-        if words != self._own.refused:
-            self._own.refused = words
-            log.warning("server %s is not sampled: it %s", self._config.name, words)
+        _tell_refused(self._config.name, self._own, words)
 
     def _look(self, server: LookedServer) -> None:
         """Until it is another process, or cannot be looked at any more."""
@@ -212,18 +218,13 @@ class LookSamplers:
             elif not wanted and look is not None and look.stop():
                 self._servers[name].own.refused = ""
             if why and no_curve_reason(reading) is None:
-                self._refuse(name, why)
+                _tell_refused(name, self._servers[name].own, why)
 
     def _begin(self, name: str) -> None:
         try:
             self._looks[name] = LookSampler(self._servers[name], *self._like)
         except RuntimeError as error:  # the machine gives no thread: perhaps at the next turn
-            self._refuse(name, f"cannot be looked at: {error}")
-
-    def _refuse(self, name: str, words: str) -> None:
-        if self._servers[name].own.refused != words:
-            self._servers[name].own.refused = words
-            log.warning("server %s is not sampled: it %s", name, words)
+            _tell_refused(name, self._servers[name].own, f"cannot be looked at: {error}")
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
         """What there is to take."""
