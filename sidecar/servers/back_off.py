@@ -10,12 +10,13 @@ LAST_PAUSE_SECONDS = 300.0
 
 class BackOff:
     """Pauses of ``first_seconds``, twice that, and so on, at most ``last_seconds``, until it is
-    ``reset``."""
+    ``reset``; those of this module where none are said."""
 
     def __init__(
-        self, first_seconds: float = FIRST_PAUSE_SECONDS, last_seconds: float = LAST_PAUSE_SECONDS
+        self, first_seconds: float | None = None, last_seconds: float | None = None
     ) -> None:
-        self._first_seconds, self._last_seconds = first_seconds, last_seconds
+        self._first_seconds = first_seconds or FIRST_PAUSE_SECONDS
+        self._last_seconds = last_seconds or LAST_PAUSE_SECONDS
         self._pause_seconds = 0.0
         self._until = 0.0
 

@@ -85,6 +85,7 @@ def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
     assert node.metrics.value("transitions_failed") == 1
     (said,) = [text for text in caplog.messages if "keeps its size, the others go on" in text]
     assert "no permissions" in said
+    assert f"next try in {back_off.FIRST_PAUSE_SECONDS:.0f} s" in said
     assert node.metrics.value("foreign_changes") == 0
     assert set(node.actuator.kept()) == {"s0"}
     assert unmovable(node.actuator.states()) == {"s0"}
