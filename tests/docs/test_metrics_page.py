@@ -25,7 +25,7 @@ RULES, RULES_TEST = (
 DASHBOARD = json.loads((ROOT / "docs/operate/grafana-dashboard.json").read_text())
 ROW = re.compile(r"^\| `(spreds_\w+)` \| ([^|]*) \| (.+) \|$", re.MULTILINE)
 NAME = re.compile(r"\bspreds_\w+")
-HAS_PROMTOOL = ROOT / "build/promtool/promtool"
+HAS_PROMTOOL = ROOT / "build/prometheus/promtool"
 PROMTOOL = str(HAS_PROMTOOL) if HAS_PROMTOOL.exists() else shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(
     PROMTOOL is None, reason="promtool is not there: `.ci/setup tests` brings it"
@@ -57,10 +57,10 @@ def promtool(*arguments: str, text: str | None = None) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def expressions() -> list[str]:
+def expressions(node: str = "n", instance: str = "i") -> list[str]:
     """Of the dashboard, with its variables filled in."""
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-    return [text.replace("$node", "n").replace("$instance", "i") for text in found]
+    return [text.replace("$node", node).replace("$instance", instance) for text in found]
 
 
 def test_the_page_has_a_row_for_each_metric_as_it_is_scraped() -> None:

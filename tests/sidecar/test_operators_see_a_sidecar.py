@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,20 @@ from sidecar.web import health
 from sidecar.web.operators_server import OperatorsServer
 from tests.browser.chromium import chromium, needs_chromium, overflow_pixels, picture, show_as
 from tests.browser.own_network import enter, this_network
-from tests.docs.test_metrics_page import PAGE, ROW, metrics_of, needs_promtool, promtool
+from tests.docs.test_metrics_page import (
+    NAME,
+    PAGE,
+    ROW,
+    expressions,
+    metrics_of,
+    needs_promtool,
+    promtool,
+)
+from tests.sidecar.running_prometheus import (
+    RunningPrometheus,
+    needs_prometheus,
+    running_prometheus,
+)
 from tests.sidecar.sidecar_process import Process, sidecar_process, without_boto3
 from tests.sidecar.test_modes import can_be_applied
 from tests.sidecar.test_operators_server import UnixConnection, ask
@@ -89,6 +103,38 @@ def test_probes_and_prometheus(node: LocalNode) -> None:
                 labels = f'{{instance="{server}",node="n1"}} '
                 assert any(line.startswith(name + labels) for line in samples), name
         assert any(line.startswith('spreds_plans_total{decision="') for line in samples)
+
+
+def empty_panels(prometheus: RunningPrometheus) -> list[str]:
+    """Expressions of the dashboard that have no figure, though their metrics have."""
+    return [
+        expression
+        for expression in expressions(node="n1", instance=".*")
+        if all(map(prometheus.values, NAME.findall(expression)))
+        and not prometheus.values(expression)
+    ]
+
+
+@needs_prometheus
+def test_rules_fire_and_clear_and_the_dashboard_has_its_figures(
+    node: LocalNode, tmp_path: Path
+) -> None:
+    with running(node) as (process, port), running_prometheus(port, tmp_path) as prometheus:
+
+        def fires(*names: str) -> None:
+            wait_until(lambda: prometheus.firing() == set(names), prometheus.firing)
+
+        wait_until(lambda: has_plan(port), lambda: get(port, "/api/status"))
+        wait_until(lambda: prometheus.values("spreds_last_plan_carried_out"), prometheus.firing)
+        fires()
+        # What never happened has no figure.
+        wait_until(lambda: not empty_panels(prometheus), lambda: empty_panels(prometheus))
+        node.servers["modest"].process.send_signal(signal.SIGSTOP)
+        fires("SpredsServerDown")
+        node.servers["modest"].process.send_signal(signal.SIGCONT)
+        fires()
+        process.process.kill()
+        fires("SpredsDown")
 
 
 def test_orders_over_the_socket_and_a_kill(node: LocalNode) -> None:
