@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from sidecar.look.looking import Refused
 from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.words import size_words
+from solver_lambda.planning.effective_access_time import AccessCost
 
 COLUMNS = (
     *("server", "size now", "then", "hits now", "then", "misses/s", "then", "may be off by"),
@@ -53,6 +55,22 @@ def misses_then(seen: Seen, planned: ServerPlan) -> float:
 def _stays(planned: ServerPlan) -> bool:
     """What it has was measured, and needs no curve."""
     return planned.maxmemory_bytes == planned.maxmemory_before_bytes
+
+
+def gain_error_ratio(answer: Answer) -> float:
+    """By how much of the mean access time its change may be off; curves err apart. There must be
+    a mean access time."""
+    plan, servers = answer.found.plan, answer.found.observation.servers
+    variance = total = 0.0
+    for one, planned, server in zip(answer.seen, plan.servers, servers, strict=True):
+        demand = server.weight * server.request_rate_per_second
+        total += demand
+        if one.is_known and not _stays(planned):
+            error = one.error_at(planned.maxmemory_bytes)
+            variance += (demand * AccessCost.of(server).penalty_seconds * error) ** 2
+    before_seconds = plan.mean_access_time_before_seconds
+    assert before_seconds
+    return math.sqrt(variance) / (total * before_seconds)
 
 
 def rows(answer: Answer) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidecar.commands.look_answer import Answer
+from sidecar.commands.look_answer import Answer, gain_error_ratio
 from sidecar.commands.look_words import headline, notes
 from sidecar.look.server_look import Seen
 from sidecar.plans.node_memory import least_as_fast_bytes
@@ -14,6 +14,7 @@ from solver_lambda.documents.plan import ServerPlan
 def as_json(answer: Answer) -> dict[str, Any]:
     """For programs."""
     plan, observation = answer.found.plan, answer.found.observation
+    before = plan.mean_access_time_before_seconds
     return {
         "words": headline(answer),
         "decision": plan.decision,
@@ -21,8 +22,9 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "seconds": answer.seconds,
         "budget_bytes": observation.budget_bytes,
         "least_bytes": least_as_fast_bytes(answer.found.plan),
-        "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
+        "mean_access_time_before_seconds": before,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
+        "gain_error_ratio": gain_error_ratio(answer) if before else None,
         "servers": [
             _server_json(one, planned)
             for one, planned in zip(answer.seen, plan.servers, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 from sidecar.commands.look_answer import (
     COLUMNS,
     Answer,
+    gain_error_ratio,
     misses_now,
     misses_then,
     rows,
@@ -105,7 +106,9 @@ def _move_words(answer: Answer) -> str:
     verb = "fall" if after <= before else "rise"
     change = ""
     if start:
-        by = f"by {_percent(1 - (end or 0) / start)}, from {time_or(start)} to {time_or(end)}"
+        off = max(1, round(100 * gain_error_ratio(answer)))
+        ratio = f"{_percent(1 - (end or 0) / start)} (± {off} point{'s' if off > 1 else ''})"
+        by = f"by {ratio}, from {time_or(start)} to {time_or(end)}"
         change = f", and the mean access time {by}"
         if verb == "rise":
             change = f", but the mean access time falls {by}"

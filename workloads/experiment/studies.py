@@ -23,7 +23,8 @@ CHAPTERS = {
         "placement": "workloads.experiment.papers.placement.study",
         "memory": "workloads.experiment.papers.memory.study",
     },
-    "What a plan says, and what comes": {
+    "What is said, and what comes": {
+        "look-answers": "workloads.experiment.look_answers",
         "other-budgets": "workloads.experiment.real_gain.other_budgets",
     },
     "Growth": {
