@@ -15,7 +15,7 @@ import numpy as np
 
 from sidecar.base.regular_file import open_regular
 from sidecar.curves.guarded_monitor import GuardedMonitor
-from sidecar.curves.learnt import Array, learnt_of, learnt_threshold
+from sidecar.curves.learnt import Array, learnt_threshold
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
@@ -71,7 +71,7 @@ class LearntCurves:
         self._saved_at = time.monotonic()
         arrays: dict[str, Any] = {}
         for name, monitor in self._monitors.items():
-            for field, array in (learnt_of(monitor) or monitor.learnt or {}).items():
+            for field, array in (monitor.kept() or {}).items():
                 arrays[f"{_VERSION}/{name}/{field}"] = array
         packed = io.BytesIO()
         np.savez(packed, **arrays)

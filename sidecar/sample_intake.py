@@ -164,6 +164,7 @@ class SampleIntake:
         if name is None:
             return
         if self._keys[name].fits(batch.threshold, batch.modulus):
+            self._note_salt(name, batch)
             self._joiners[name].add(batch)
             return
         self._metrics.batches_malformed.labels("other_rate").inc()
@@ -180,7 +181,6 @@ class SampleIntake:
         is_fleeting = monitor.lifetimes.shortest_seconds < SHORT_LIFETIME_SECONDS
         for part in batch.parts if is_fleeting and batch.parts else (batch,):
             monitor.take(part)
-        self._note_salt(monitor.name, batch)
         self._metrics.samples.inc(len(batch.records))
 
     def _note_salt(self, name: str, batch: Batch) -> None:

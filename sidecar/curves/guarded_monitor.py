@@ -10,7 +10,7 @@ from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.estimate import Estimate
-from sidecar.curves.learnt import Learnt, restore
+from sidecar.curves.learnt import Learnt, learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HalfLife
 from sidecar.samples.batch import Batch
@@ -72,6 +72,10 @@ class GuardedMonitor(ServerMonitor):
             return found
 
         return self._guarded(observe)
+
+    def kept(self) -> Learnt | None:
+        """What is to outlive this process, if anything."""
+        return self._guarded(lambda: learnt_of(self)) or self.learnt
 
     def _guarded(self, call: Callable[[], Result]) -> Result | None:
         try:

@@ -17,8 +17,6 @@ from sidecar.samples.wire_format import DEFAULT_MODULUS
 _HASH_MASK = int(HASH_MASK)
 _LOW_BITS = DEFAULT_MODULUS.bit_length() - 1
 NEVER = math.inf
-MOST_NAME_BYTES = 512
-"""Keys of longer names, of which a client could make very many, are not followed."""
 
 
 @dataclass(slots=True)
@@ -73,11 +71,12 @@ class FollowedKeys:
         """The keys that will be found are this share of all, and of those a share by their hash is
         followed: T over P is both."""
         self._share = share
-        self.threshold = max(1, math.ceil(share * hashed_share * DEFAULT_MODULUS))
+        found = math.ceil(share * hashed_share * DEFAULT_MODULUS)
+        self.threshold = min(max(1, found), DEFAULT_MODULUS)
 
     def add(self, database: int, name: bytes) -> FollowedKey | None:
         """A key that was found, if it is new and below the threshold."""
-        if (database, name) in self._keys or len(name) > MOST_NAME_BYTES:
+        if (database, name) in self._keys:
             return None
         hashed = self._hash(database, name)
         if (hashed & (DEFAULT_MODULUS - 1)) >= self.threshold:

@@ -19,7 +19,7 @@ from random import Random
 
 import numpy as np
 
-from sidecar.look.followed_keys import MOST_NAME_BYTES, NEVER, FollowedKey, FollowedKeys
+from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
 from sidecar.look.look_records import LookRecord, record_table
 from sidecar.look.looked_server import (
@@ -42,8 +42,10 @@ MOST_CLUSTER_KEYS = 500_000
 _MOST_GROWTH = 16
 # And so many times are kept while they are looked for: then fewer of them are followed.
 _MOST_KEPT = 4
-# Of a processor of ours, for one pass through a server's keys: whoever answers may be anybody.
-_MOST_PASS_SECONDS = 10.0
+# Of a processor of ours, for one round: whoever answers may be anybody.
+_MOST_ROUND_SECONDS = 10.0
+# With keys in them; Redis has 16, unless somebody says another number.
+_MOST_DATABASES = 64
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -100,6 +102,7 @@ class IdleTimeSampler:
         self._sequence = self._sampled = self._seen_reads = 0
         self._counted = 0
         self._last_us = round(told.reading.at_seconds * 1e6)
+        self._until_seconds = math.inf
 
     def round(
         self, tell: Callable[[], Told], is_over: Callable[[], bool] = lambda: False
@@ -111,6 +114,7 @@ class IdleTimeSampler:
             CannotBeLookedAtError: the server does not let itself be asked this.
             ServerDownError, ServerRefusedError: as LookedServer.
         """
+        self._until_seconds = time.thread_time() + _MOST_ROUND_SECONDS
         found = self._look_for_keys(is_over)
         answers = self._idle_times(is_over)
         with self._server.own.alone:
@@ -148,26 +152,28 @@ class IdleTimeSampler:
         # Of the first database, until it has told which share of its keys they are.
         first: list[tuple[int, bytes]] = []
         found = new = 0
-        until_seconds = time.thread_time() + _MOST_PASS_SECONDS
         for database, names in self._scan.passed(self._databases):
             found += len(names)
             if self._scan.is_settled and not is_settled:
                 is_settled, new = True, self._settle(first)
-            here = ((database, name) for name in names if len(name) <= MOST_NAME_BYTES)
+            here = [(database, name) for name in names]
             if is_settled:  # names of clients' choice are not gathered
                 new += self._add(here)
             else:
                 first += here
             if found > self._most_found:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
-            if time.thread_time() > until_seconds:
-                raise CannotBeLookedAtError("takes us too long to go through its keys")
+            self._check_time()
             if is_over():
                 if since is None:
                     raise CannotBeLookedAtError("answers so slowly that its keys were not found")
                 return None
         self._scan_began = began
         return new if is_settled else self._settle(first)
+
+    def _check_time(self) -> None:
+        if time.thread_time() > self._until_seconds:
+            raise CannotBeLookedAtError("takes us too long to ask of its keys")
 
     def _settle(self, first: Iterable[tuple[int, bytes]]) -> int:
         self.keys.settle(self._scan.share, self._hashed_share)
@@ -183,6 +189,8 @@ class IdleTimeSampler:
     @property
     def _databases(self) -> list[int]:
         told = self._server.databases
+        if len(told) > _MOST_DATABASES:
+            raise CannotBeLookedAtError(f"has keys in more than {_MOST_DATABASES} databases")
         return sorted(told, key=lambda number: -told[number]) or [0]
 
     def _look_again_after(self, new: int) -> None:
@@ -205,6 +213,7 @@ class IdleTimeSampler:
         for database, keys in by_database.items():
             self._server.select(database)
             for start in range(0, len(keys), _CHUNK):
+                self._check_time()
                 if is_over():
                     return found
                 part = keys[start : start + _CHUNK]
@@ -263,6 +272,7 @@ class IdleTimeSampler:
             self._server.select(database)
             here = [key for key in keys if key.database == database]
             for start in range(0, len(here), MOST_AT_ONCE):
+                self._check_time()
                 if is_over():
                     return
                 part = here[start : start + MOST_AT_ONCE]

@@ -114,6 +114,7 @@ class LookSampler:
         return self._stop.is_set() or not self._is_wanted
 
     def _run(self) -> None:
+        self._own_since_seconds = time.thread_time()
         # One for all attempts: a password that was refused is read again from its file.
         server = LookedServer(self._config, own=self._own)
         while not self._is_over():
@@ -125,7 +126,15 @@ class LookSampler:
                 self._refuse(f"gives answers that make no sense: {type(error).__name__}: {error}")
             finally:
                 server.close()
-            self._wait(self._refused.fail())
+            self._rest(self._refused.fail())
+
+    def _rest(self, seconds: float) -> None:
+        """At least, and until it has taken no more of us than it may, whatever the server says
+        that it cost."""
+        own_seconds = time.thread_time() - self._own_since_seconds
+        self._pause_seconds = max(seconds, own_seconds / _MOST_OWN_COST)
+        self._wait(self._pause_seconds)
+        self._own_since_seconds = time.thread_time()
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -150,13 +159,12 @@ class LookSampler:
         )
         cost, began = QuestionCost(server, told), time.monotonic()
         while not self._is_over():
-            own_seconds = time.thread_time()
             try:
                 batch, told = sampler.round(server.tell, self._is_over)
             except ServerDownError as error:
                 # Whoever reads it tells of that, too; what was learnt stays, unless it restarts.
                 log.debug("server %s is looked at again: %s", self._config.name, error)
-                self._wait(AGAIN_SECONDS)
+                self._rest(AGAIN_SECONDS)
                 continue
             except ServerRefusedError as error:
                 raise CannotBeLookedAtError(f"cannot be asked: {error}") from error
@@ -169,12 +177,7 @@ class LookSampler:
             self._give(batch, sampler)
             spent = cost.add(told)
             self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
-            self._pause_seconds = max(
-                pause_seconds(sampler.oldest_seconds, spent, self._most_cost),
-                # Whatever the server says that it cost.
-                pause_seconds(0.0, time.thread_time() - own_seconds, _MOST_OWN_COST),
-            )
-            self._wait(self._pause_seconds)
+            self._rest(pause_seconds(sampler.oldest_seconds, spent, self._most_cost))
             sampler.keys.lower(self._threshold or sampler.keys.threshold)
             sampler.keys.forget(self._forgotten)
             if len(sampler.keys) > self._most_keys:

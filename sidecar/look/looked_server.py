@@ -15,6 +15,8 @@ from sidecar.base.plain_text import plain
 from sidecar.config.node import ServerConfig
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.look.questions import number_in, packed
+from sidecar.look.scan_reply import MOST_BYTES as SCAN_BYTES
+from sidecar.look.scan_reply import read_scan
 from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.figures import Figures, number_of
@@ -194,14 +196,19 @@ class LookedServer(RedisServer):
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """A part of the keys, and where the next one begins."""
-        answer = self.ask_each([packed("SCAN", str(cursor), "COUNT", str(count))], "scan")[0]
+        self._count("scan", 1)
+        commands = [packed("SCAN", str(cursor), "COUNT", str(count))]
+        try:
+            with self._asked(commands, "scan", SCAN_BYTES):
+                answer = read_scan(self._connection._sock.recv)
+        except ServerRefusedError as error:
+            if isinstance(error.__cause__, ReplyTooLargeError):
+                words = f"SCAN: a key of it has a name of more than {SCAN_BYTES >> 20} MiB"
+                raise ServerRefusedError(words) from error
+            raise
         if isinstance(answer, Exception):
             raise ServerRefusedError(f"SCAN: {answer}") from answer
-        try:
-            following, keys = answer
-            return int(following), [bytes(key) for key in keys]
-        except (ValueError, TypeError) as error:
-            raise ServerRefusedError(f"SCAN: its answer makes no sense: {error}") from error
+        return answer
 
     def ask_each(self, commands: Sequence[bytes], name: str) -> list[Any]:
         """Send commands, each as ``packed``, and read their answers; an error is an answer, too.
@@ -257,9 +264,11 @@ class LookedServer(RedisServer):
         return answers
 
     @contextmanager
-    def _asked(self, commands: Sequence[bytes], name: str) -> Iterator[None]:
+    def _asked(
+        self, commands: Sequence[bytes], name: str, most_bytes: int = MOST_REPLY_BYTES
+    ) -> Iterator[None]:
         """Commands sent, and what goes wrong meanwhile in the words of ``RedisServer``."""
-        self._replies.begin(MOST_REPLY_BYTES, TIMEOUT_SECONDS + REPLY_SECONDS)
+        self._replies.begin(most_bytes, TIMEOUT_SECONDS + REPLY_SECONDS)
         try:
             self._connection.send_packed_command([b"".join(commands)])
             yield

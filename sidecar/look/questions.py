@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import redis
+
+_NUMBER = re.compile(rb":-?[0-9]{1,19}")  # int() takes thousands of digits, and keeps them
 
 
 def number_in(line: bytes) -> int | Exception | None:
     """Of an answer: a number, nothing, or an error. Raises ValueError: it is something else."""
-    if line[:1] == b":":
+    if _NUMBER.fullmatch(line):
         return int(line[1:])
     if line[:1] == b"-":
         return redis.ResponseError(line[1:].decode("utf-8", "replace"))

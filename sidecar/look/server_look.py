@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import LOOK_COST_RATIO
 from sidecar.curves.estimate import Estimate
+from sidecar.curves.guarded_monitor import MOST_RATE
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.look.beyond import extended
@@ -162,6 +163,9 @@ class ServerLook:
             self._first = self.told
             self._observe()
         self._step(now)
+        rate = self._estimate.request_rate_per_second if self._estimate else 0.0
+        if rate > MOST_RATE:
+            raise CannotBeLookedAtError(f"says that it serves {rate:,.0f} reads a second")
         spent = self._cost.add(self.told)
         age, least = self._sampler.oldest_seconds, self._interval_seconds
         self.due = now + pause_seconds(age, spent, self._most_cost, least)

@@ -14,7 +14,7 @@ import redis
 from redis._parsers.resp2 import _RESP2Parser
 
 # MEMORY STATS has the most: some for each of many databases.
-MOST_PARTS = 1 << 17
+MOST_PARTS = 1 << 14
 
 
 class ReplyTooLargeError(Exception):

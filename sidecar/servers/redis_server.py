@@ -43,7 +43,7 @@ LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
-MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 1 << 20}
+MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 256 << 10}
 SIZE = "maxmemory"
 BUSY = "BUSY "  # and not BUSYKEY, nor BUSYGROUP
 # Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.

@@ -67,6 +67,28 @@ def test_a_monitor_goes_on_as_if_it_had_never_ended() -> None:
     assert estimates[0].keep_reason is None
 
 
+def test_one_that_cannot_be_written_takes_no_other_with_it(
+    tmp_path: Path, load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A figure without a bound ended the sidecar, each five minutes."""
+    config, metrics = load_node({"good": "unix:///g", "bad": "unix:///b"}), Metrics()
+    monitors = {name: GuardedMonitor(name, config, metrics) for name in ("good", "bad")}
+    first, _ = two_halves()
+    for monitor in monitors.values():
+        monitor.observe(STATS, BUDGET)
+        take(monitor, first)
+    last = monitors["bad"].last_batch
+    assert last is not None
+    monitors["bad"].last_batch = replace(last, salt_id=1 << 80)
+    keys = {name: SamplerKey() for name in monitors}
+    LearntCurves(tmp_path / "state", monitors, keys).save()
+    assert metrics.value("monitors_begun_anew") == 1
+    found = {name: GuardedMonitor(name, config, metrics) for name in monitors}
+    LearntCurves(tmp_path / "state", found, keys)
+    assert found["good"].learnt
+    assert not found["bad"].learnt
+
+
 @pytest.mark.parametrize("sure_seconds", [None, 0.02])
 def test_a_latency_that_was_sure_stays_known(sure_seconds: float | None) -> None:
     """A server that misses no more would keep whatever size it has after a restart."""

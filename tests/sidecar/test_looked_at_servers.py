@@ -12,8 +12,8 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.daemon import Sidecar
-from sidecar.look import idle_time_sampler, look_samplers
-from sidecar.look.followed_keys import MOST_NAME_BYTES, FollowedKeys
+from sidecar.look import idle_time_sampler, look_samplers, looked_server
+from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.idle_time_sampler import IdleTimeSampler
 from sidecar.look.key_scan import MOST_CALLS, KeyScan
 from sidecar.look.look_samplers import LookSamplers
@@ -185,11 +185,14 @@ def test_a_module_that_is_loaded_takes_the_place_of_the_look_and_gives_it_back(
         wait_for(lambda: told(sidecar)["sampler"] == "look" and asked(server), sidecar)
 
 
-def test_a_key_that_no_look_gets_past_is_told_of(looked: Looked) -> None:
+def test_a_key_that_no_look_gets_past_is_told_of(
+    looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SCAN answers with a name of more than a reply may have."""
+    monkeypatch.setattr(looked_server, "SCAN_BYTES", MOST_REPLY_BYTES)
     name = "x" * (MOST_REPLY_BYTES + 1)
     with looked("64mb", lambda one: one.client.set(name, "value")) as (server, sidecar):
-        why = "s0 is not sampled, for it cannot be asked: scan"
+        why = "s0 is not sampled, for it cannot be asked: SCAN: a key of it has a name of more than"
         wait_for(lambda: why in problems(sidecar), sidecar)
         server.client.flushall()
         server.client.set("key", "value")
@@ -305,8 +308,13 @@ def test_names_in_many_databases_are_bounded_and_a_part_of_all_is_followed(datab
     )
 
 
-def test_a_pass_that_takes_too_long_of_our_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_time_sampler, "_MOST_PASS_SECONDS", 0.0)
+def test_who_has_keys_in_very_many_databases_is_not_looked_at() -> None:
+    with pytest.raises(CannotBeLookedAtError, match="more than 64 databases"):
+        crowded_round(CrowdedServer(65, 1), 256)
+
+
+def test_a_round_that_takes_too_long_of_our_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_time_sampler, "_MOST_ROUND_SECONDS", 0.0)
     with pytest.raises(CannotBeLookedAtError, match="takes us too long"):
         crowded_round(CrowdedServer(2, 2_000), 256)
 
@@ -430,13 +438,6 @@ def test_counters_that_begin_anew_have_none_of_our_questions() -> None:
     own.count(2, 0)
     restarted = own.left_out(replace(READING, run_id="b", keyspace_hits=90, keyspace_misses=1))
     assert (restarted.keyspace_hits, restarted.keyspace_misses) == (90, 1)
-
-
-def test_keys_of_very_long_names_are_not_followed() -> None:
-    keys = FollowedKeys(b"salt")
-    keys.settle(1.0)
-    assert keys.add(0, b"x" * MOST_NAME_BYTES) is not None
-    assert keys.add(0, b"y" * (MOST_NAME_BYTES + 1)) is None
 
 
 def test_keys_that_are_gone_are_forgotten_and_those_that_are_there_stay() -> None:
