@@ -85,6 +85,7 @@ class LookedServer(RedisServer):
     """
 
     decodes = False
+    waits_for_late = False  # another database may be selected there
 
     def __init__(
         self,

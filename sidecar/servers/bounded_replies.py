@@ -65,6 +65,10 @@ class BoundedReplies:
         self._left_bytes = self._most_bytes = most_bytes
         self._until = time.monotonic() + seconds
 
+    def go_on(self, seconds: float) -> None:
+        """As much more time for the same question."""
+        self._until = time.monotonic() + seconds
+
     def left_seconds(self) -> float:
         """Raises TimeoutError: none is left."""
         left = self._until - time.monotonic()

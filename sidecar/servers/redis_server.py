@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import redis
@@ -73,11 +74,14 @@ class RedisServer:
     decodes = True
     """Whether replies are text; names of keys may be any bytes."""
     believed: frozenset[int] | None = None  # users, who alone may listen here; None: anybody
+    waits_for_late = True
+    """Whether a connection is kept whose answer did not come in time, until another is there."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.name = config.name
         self.sampler_key, self.own = SamplerKey(), OwnQuestions()
+        self._late: tuple[Any, BoundedReplies] | None = None
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 config.url,
@@ -96,9 +100,8 @@ class RedisServer:
             )
             # Of each client redis-py would make a table; that list is only searched.
             self._client.response_callbacks.pop("CLIENT LIST")
-            self._connection: Any = self._client.connection_pool.make_connection()
-            guard(self._connection, self.believed, config.listeners)
-            self._replies = BoundedReplies(self._connection)
+            self._connection: Any = None
+            self._begin_another()
         except (ValueError, TypeError) as error:
             raise DocumentError(
                 f"server {self.name}: url {shown_url(config.url)!r}: {error}"
@@ -110,11 +113,58 @@ class RedisServer:
         self.sees_others = True
         self.may_ask_for_memory = True
 
+    def _begin_another(self) -> None:
+        """The next question connects."""
+        password = self._connection.password if self._connection else self.config.password
+        connection: Any = self._client.connection_pool.make_connection()
+        connection.password = password
+        guard(connection, self.believed, self.config.listeners)
+        # Redis-py would hang up where an answer is late.
+        connection.read_response = partial(connection.read_response, disconnect_on_error=False)
+        self._connection, self._replies = connection, BoundedReplies(connection)
+
     def close(self) -> None:
         """Hang up; the next question connects again."""
+        if self._late is not None:
+            self._late[0].disconnect()
+            self._late = None
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         self._announced = False
         self.may_ask_for_memory = True
         self._connection.disconnect()
+
+    def _set_aside(self) -> None:
+        """Its answer may still come, and is not taken for the next command's. Another connection
+        is tried; until one is ours, others could take all that the server has."""
+        if self._late is not None or not (self.waits_for_late and self._connection.is_connected):
+            self._hang_up()
+            return
+        self._announced, self.may_ask_for_memory = False, True
+        self._late = self._connection, self._replies
+        self._begin_another()
+
+    def _take_back(self) -> None:
+        """The connection that was set aside, if its answer has come."""
+        if self._late is None:
+            return
+        connection, replies = self._late
+        replies.go_on(REPLY_SECONDS)
+        try:
+            if not connection.can_read(0):
+                return
+            connection.read_response()
+        except redis.ResponseError:
+            pass  # it is an answer
+        except (redis.TimeoutError, TimeoutError):
+            return  # a part of it
+        except (redis.RedisError, OSError, ReplyTooLargeError, *NONSENSE):
+            connection.disconnect()
+            self._late = None
+            return
+        self._hang_up()
+        (self._connection, self._replies), self._late = self._late, None
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""
@@ -261,12 +311,13 @@ class RedisServer:
         others_wait = command[0] == "CONFIG SET" or command[1:] == (SIZE,)
         more_seconds = 0 if others_wait else REPLY_SECONDS
         most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)
+        self._take_back()
         self._replies.begin(most_bytes, wait_seconds + more_seconds)
         try:
             self._connection.send_command(*command)
             if wait_seconds > TIMEOUT_SECONDS and not self._connection.can_read(wait_seconds):
                 raise TimeoutError(f"no answer within {wait_seconds:g} s")
-            return self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
+            answer = self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
         except redis.exceptions.NoPermissionError as error:
             raise MissingRightError(f"{command[0]}: {error}") from error
         except redis.ResponseError as error:
@@ -284,10 +335,17 @@ class RedisServer:
             self.close()
             raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
-            # A reply may still be on its way: never take it for the next command's.
-            self.close()
             words = f"{command[0]}: {connection_words(error, self.config)}"
-            raise down_error(error)(words) from error
+            kind = down_error(error)
+            if kind is ServerSilentError:
+                self._set_aside()
+            else:
+                self._hang_up()
+            raise kind(words) from error
         except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
+        if self._late is not None:  # another one is ours
+            self._late[0].disconnect()
+            self._late = None
+        return answer
