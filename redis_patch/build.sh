@@ -7,6 +7,7 @@
 #                                                 and redis-benchmark
 #   NAME           build/bin/NAME-server          with the patch, where there is one
 #   module         build/lib/spreds.so            for unpatched servers
+#   module-ARCH    build/lib/spreds-ARCH.so       the same for another processor, such as arm64
 #   empty-module   build/lib/empty.so             does nothing, for benchmarks
 #   sampler-driver build/bin/sampler-driver       runs the core in its tests
 #   portable       build/bin/sampler-driver-arm64, which qemu-aarch64-static runs, and
@@ -31,8 +32,9 @@ lib=$root/build/lib
 trees=$root/build/tree
 jobs=${JOBS:-2}
 sanitizers="-fsanitize=address,undefined -fno-omit-frame-pointer"
-variant=    # or -sanitized, or -clang
+variant=    # or -sanitized, -clang, or -ARCH
 compiler=cc # of the module
+zmq=-lzmq   # or the file
 . "$here/servers.sh"
 
 fail() {
@@ -194,24 +196,13 @@ build_by_cmake() ( # NAME
     mark_current "$output" "$print"
 )
 
-build_sampler_driver() (
-    output=$bin/sampler-driver
+build_sampler_driver() ( # OUTPUT COMPILER OPTIONS...
+    output=$bin/$1 compiler=$2
+    shift 2
     print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/key_hash.h" "$here/sampler_driver.c")
     is_current "$output" "$print" && return
     mkdir -p "$bin"
-    cc -std=gnu11 -O2 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover \
-        -o "$output" "$here/sampler.c" "$here/sampler_driver.c"
-    mark_current "$output" "$print"
-)
-
-# Without sanitizers, which an emulator of a processor cannot run; with all that it needs inside.
-build_sampler_driver_arm64() (
-    output=$bin/sampler-driver-arm64
-    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/key_hash.h" "$here/sampler_driver.c")
-    is_current "$output" "$print" && return
-    need_command aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-    mkdir -p "$bin"
-    aarch64-linux-gnu-gcc -std=gnu11 -O2 -g -Wall -Wextra -static \
+    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra "$@" \
         -o "$output" "$here/sampler.c" "$here/sampler_driver.c"
     mark_current "$output" "$print"
 )
@@ -237,7 +228,7 @@ build_module() {
         sources="$sources $here/$part.c"
         headers="$headers $here/$part.h"
     done
-    build_library "spreds$variant.so" "$here/module.c $sources" "$headers" "-lzmq -lpthread"
+    build_library "spreds$variant.so" "$here/module.c $sources" "$headers" "$zmq -lpthread"
 }
 
 build() {
@@ -248,8 +239,18 @@ build() {
             variant=
             ;;
         module) build_module ;;
+        module-*)
+            variant=${1#module}
+            compiler=$(dpkg-architecture -A"${variant#-}" -qDEB_TARGET_GNU_TYPE)-gcc
+            need_command "$compiler" "gcc-$(echo "${compiler%-gcc}" | tr _ -)"
+            zmq=$("$here/fetch_libraries.sh" "${variant#-}")/libzmq.so.5
+            build_module
+            variant= compiler=cc zmq=-lzmq
+            ;;
         portable)
-            build_sampler_driver_arm64
+            need_command aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+            # Without sanitizers, which an emulator of a processor cannot run; all inside.
+            build_sampler_driver sampler-driver-arm64 aarch64-linux-gnu-gcc -static
             need_command clang clang
             variant=-clang compiler=clang
             build_module
@@ -257,7 +258,7 @@ build() {
             build_by_cmake valkey
             ;;
         empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
-        sampler-driver) build_sampler_driver ;;
+        sampler-driver) build_sampler_driver sampler-driver cc $sanitizers -fno-sanitize-recover ;;
         *-stock)
             need_server "${1%-stock}" "$1"
             build_stock "${1%-stock}"

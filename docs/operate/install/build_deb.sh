@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds build/packages/spreds_*.deb for Debian 12: all of the wheel and what it needs below
 # /usr/lib/spreds, the command, the unit, and a first configuration. Nothing is compiled where it is
-# installed, and nothing is fetched. Needs what build_wheel.sh needs.
+# installed, and nothing is fetched. Needs what build_wheel.sh needs, and is for the same ARCH.
 set -eu
 umask 022
 
@@ -10,11 +10,13 @@ install=$root/docs/operate/install
 packages=$root/build/packages
 uv=$root/.venv/bin/uv
 # Debian 12's; some of what is bundled is compiled for just this one.
-python_version=3.11
+python_version=3.11 libc=2_36
+architecture=${ARCH:-$(dpkg --print-architecture)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 wheel=$("$install/build_wheel.sh")
+cpu=$(dpkg-architecture -A"$architecture" -qDEB_TARGET_GNU_CPU)
 stage=$work/stage
 home=$stage/usr/lib/spreds/python
 mkdir -p "$stage/DEBIAN" "$home"
@@ -24,7 +26,7 @@ export UV_NO_CONFIG=1
 for arguments in "--require-hashes -r $install/requirements.txt" "$wheel"; do
     # shellcheck disable=SC2086 # two arguments
     "$uv" pip install -q --no-deps --target "$home" --python-version $python_version \
-        --only-binary :all: --link-mode copy $arguments
+        --python-platform "$cpu-manylinux_$libc" --only-binary :all: --link-mode copy $arguments
 done
 rm -rf "$home"/setuptools* "$home"/_distutils_hack "$home"/distutils-precedence.pth "$home"/bin \
     "$home"/pkg_resources "$home"/.lock
@@ -46,7 +48,6 @@ sed 's,/opt/spreds/bin/spreds,/usr/bin/spreds,' "$install/spreds.service" |
 install -D -m 644 "$root/LICENSE" "$stage/usr/share/doc/spreds/copyright"
 
 version=$("$root/.venv/bin/python" -I -c 'import importlib.metadata as m; print(m.version("spreds"))')
-architecture=$(dpkg --print-architecture)
 cat >"$stage/DEBIAN/control" <<END
 Package: spreds
 Version: $version
