@@ -21,7 +21,7 @@ help: ## these lines
 setup: ## install everything: system packages, .venv/, the CDK command, the servers in build/
 	@.ci/setup
 
-packages: setup ## build/packages: a wheel and a Debian package, which need no compiler where they are installed
+packages: setup ## build/packages: a wheel and a Debian package, which need no compiler where they are installed; ARCH=arm64: for ARM64
 	@docs/operate/install/build_deb.sh
 
 bare-debian: ## install both in bare Debians, as root: with systemd and real servers, some minutes

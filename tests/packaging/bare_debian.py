@@ -1,4 +1,4 @@
-"""A bare Debian in a folder: made by debootstrap, entered by chroot, or booted with systemd."""
+"""A bare Debian in a folder: made by debootstrap, entered by chroot, or booted; its packages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from workloads.local_node import wait_until
 from workloads.local_server import BUILD
 
 MIRROR = "http://deb.debian.org/debian"
+_BUILD_DEB = Path(__file__).resolve().parents[2] / "docs/operate/install/build_deb.sh"
 _BASES = BUILD / "bare"
 # As a user of the machine would install from it.
 _CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
@@ -27,18 +28,33 @@ def why_not(*programs: str) -> str | None:
     return f"{missing[0]} is not installed" if missing else None
 
 
+def build_packages(arch: str, cpu: str) -> list[Path]:
+    """Debian package and wheel for a processor, which Debian calls ``arch``, and wheels ``cpu``."""
+    done = subprocess.run(
+        [_BUILD_DEB],
+        env={**os.environ, "ARCH": arch},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    package = Path(done.stdout.strip())
+    return [package, *package.parent.glob(f"*_{cpu}.whl")]
+
+
 class BareDebian:
     """A folder with the packages of a suite, and no compiler among them."""
 
-    def __init__(self, suite: str, packages: str, folder: Path) -> None:
+    def __init__(self, suite: str, packages: str, folder: Path, arch: str = "amd64") -> None:
         """A copy of the base, which is made once. Raises CalledProcessError."""
-        base = _BASES / suite
+        base = _BASES / f"{suite}-{arch}"
         if not base.exists():
             _BASES.mkdir(parents=True, exist_ok=True)
-            making = _BASES / f".{suite}"
+            making = _BASES / f".{base.name}"
             shutil.rmtree(making, ignore_errors=True)
-            command = ["debootstrap", "--variant=minbase", f"--include={packages}", suite, making]
-            subprocess.run([*command, MIRROR], check=True, capture_output=True)
+            command = ["debootstrap", f"--arch={arch}", "--variant=minbase"]
+            command += [f"--include={packages}", suite, str(making), MIRROR]
+            subprocess.run(command, check=True, capture_output=True)
             making.rename(base)
         self.root = folder / suite
         subprocess.run(["cp", "-a", base, self.root], check=True)

