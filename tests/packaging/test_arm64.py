@@ -37,7 +37,7 @@ def why_not_emulated() -> str | None:
 pytestmark = [
     pytest.mark.experiment,
     pytest.mark.skipif(why_not_emulated() is not None, reason=str(why_not_emulated())),
-    # The first time, the emulated Debian is made for the others: ten minutes.
+    # The first test waits for packages and, once, for an emulated debootstrap: ten minutes each.
     pytest.mark.timeout(2400),
 ]
 
