@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings Debian's ZeroMQ for another processor, with all that it needs, to build/source/zmq-ARCH, and
-# prints the folder of these libraries.
+# prints the folder of these libraries. They are kept: remove that folder to have newer ones.
 #
 #   fetch_libraries.sh ARCH     an architecture of Debian, such as arm64
 #
