@@ -77,7 +77,7 @@ static void bind_in(Elf64_Addr base, const Elf64_Rela *table, size_t bytes, cons
 
 static int bind_library(struct dl_phdr_info *library, size_t size, void *wanted) {
     const char *slash = strrchr(library->dlpi_name, '/');
-    const char *prefix = wanted;
+    const char *prefix = *(const char *const *)wanted;
 
     (void)size;
     if (slash && strncmp(slash + 1, prefix, strlen(prefix)) == 0) {
@@ -91,11 +91,7 @@ static int bind_library(struct dl_phdr_info *library, size_t size, void *wanted)
 }
 
 void keep_scheduling(const char *library) {
-    char prefix[64] = "";
-
-    if (bound_slots) return;
-    strncpy(prefix, library, sizeof prefix - 1);
-    dl_iterate_phdr(bind_library, prefix);
+    if (!bound_slots) dl_iterate_phdr(bind_library, &library);
 }
 
 void restore_scheduling(void) {

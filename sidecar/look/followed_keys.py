@@ -100,6 +100,14 @@ class FollowedKeys:
         """Leave these alone, as far as they are gone."""
         self.keep(lambda key: key.is_present or key.identity not in identities)
 
+    def thin_out(self, threshold: int | None, forgotten: Collection[int], most: int) -> None:
+        """Follow what the curve still needs, once it has taken them; where they have become more
+        than ``most``, two thirds of that, so that others may come."""
+        self.lower(threshold or self.threshold)
+        self.forget(forgotten)
+        if len(self) > most:
+            self.keep_at_most(2 * most // 3)
+
     def keep_at_most(self, number: int) -> None:
         """Follow about so many of them from now on, and of all others as large a part."""
         self.lower(int(number / max(1, len(self)) * self.threshold))

@@ -32,8 +32,6 @@ _TURN_SECONDS = 0.5
 _OF_A_STEP = 1 / 4
 # Of a core of ours, for one server; it is some 2 % of one that is honest.
 _MOST_OWN_COST = 0.05
-# Of as many keys as are followed at most, where they have become more: others come.
-_LEFT = 2 / 3
 
 
 def _tell_refused(name: str, own: OwnQuestions, words: str) -> None:
@@ -178,10 +176,7 @@ class LookSampler:
             spent = cost.add(told)
             self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
             self._rest(pause_seconds(sampler.oldest_seconds, spent, self._most_cost))
-            sampler.keys.lower(self._threshold or sampler.keys.threshold)
-            sampler.keys.forget(self._forgotten)
-            if len(sampler.keys) > self._most_keys:
-                sampler.keys.keep_at_most(int(_LEFT * self._most_keys))
+            sampler.keys.thin_out(self._threshold, self._forgotten, self._most_keys)
 
     def _give(self, batch: Batch, sampler: IdleTimeSampler) -> None:
         absent = [key.identity for key in sampler.keys if not key.is_present]

@@ -88,10 +88,8 @@ class LookedSamples:
         if self._server.passed_seconds < self._due_seconds:
             return
         keys = self._sampler.keys
-        keys.lower(shards.threshold or keys.threshold)
-        keys.forget({key.identity for key in keys if key.identity not in shards.stack})
-        if len(keys) > self._live_objects:
-            keys.keep_at_most(2 * self._live_objects // 3)
+        absent = {key.identity for key in keys if key.identity not in shards.stack}
+        keys.thin_out(shards.threshold, absent, self._live_objects)
         batch, told = self._sampler.round(self._asking.tell)
         self._due_seconds = self._server.passed_seconds + pause_seconds(
             self._sampler.oldest_seconds, self._cost.add(told), SamplingConfig.look_cost_ratio
