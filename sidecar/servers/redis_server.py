@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
+LATE_SECONDS = 0.1  # for a late reply of which there is something to read
+_ANY_NUMBER = (1 << 31) - 1
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
 MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
@@ -90,6 +92,8 @@ class RedisServer:
                 socket_timeout=TIMEOUT_SECONDS,
                 socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
+                # Redis-py counts each that was ever made, and takes no more than 100.
+                max_connections=_ANY_NUMBER,
                 decode_responses=self.decodes,
                 # In version 3 a server may push, and for some of that redis-py starts threads.
                 protocol=2,
@@ -150,7 +154,7 @@ class RedisServer:
         if self._late is None:
             return
         connection, replies = self._late
-        replies.go_on(REPLY_SECONDS)
+        replies.go_on(LATE_SECONDS)
         try:
             if not connection.can_read(0):
                 return
@@ -167,7 +171,11 @@ class RedisServer:
         (self._connection, self._replies), self._late = self._late, None
 
     def hung_up(self) -> bool:
-        """Whether the server has closed the connection since it last answered; sends nothing."""
+        """Whether the server has closed the connection since it last answered; sends nothing, and
+        connects nowhere."""
+        self._take_back()
+        if not self._connection.is_connected:
+            return self._late is None
         self._replies.begin(MOST_REPLY_BYTES, REPLY_SECONDS)
         try:
             # Nothing is asked, so whatever there is to read is the end.
@@ -175,7 +183,7 @@ class RedisServer:
         except (redis.RedisError, OSError):
             ended = True
         if ended:
-            self.close()
+            self._hang_up()
         return ended
 
     def announce(self, run_id: str) -> None:

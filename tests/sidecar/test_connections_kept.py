@@ -48,6 +48,7 @@ def hang(real: LocalServer, ours: RedisServer) -> None:
 def test_it_is_ours_again_when_it_goes_on(full: tuple[LocalServer, RedisServer]) -> None:
     real, ours = full
     hang(real, ours)
+    assert not ours.hung_up()
     real.process.send_signal(signal.SIGCONT)
     crowd: list[redis.Connection] = []
     wait_until(lambda: not enters(real, crowd), lambda: "it takes any number of clients")
@@ -97,6 +98,17 @@ def test_the_end_of_a_server_that_hung_is_noticed(full: tuple[LocalServer, Redis
     hang(real, ours)
     real.process.kill()
     real.process.wait()
+    assert ours.hung_up()
     with pytest.raises(ServerDownError, match="refused"):
         ours.read()
     assert ours._late is None
+
+
+def test_any_number_of_answers_may_be_late(start_server: StartServer) -> None:
+    """The hundredth ended the sidecar: redis-py counts the connections that were ever made."""
+    ours = RedisServer(ServerConfig("a", start_server("12mb").url))
+    for _ in range(150):
+        ours._hang_up()
+        ours._begin_another()
+    assert ours.read().maxmemory_bytes == 12 << 20
+    ours.close()
