@@ -107,6 +107,9 @@ def test_the_pod_is_one_that_keeps_to_itself(tmp_path: Path) -> None:
         # A cache connects to the socket, and can put nothing in its place.
         assert samples.get("readOnly", False) == (container is not sidecar)
         assert container is sidecar or len(container["volumeMounts"]) == 1
+    for cache in caches:
+        # It has no folder to save to. After a save that failed Redis takes no writes.
+        assert cache["args"][cache["args"].index("--save") + 1] == ""
     (makes_folder,) = pod["initContainers"]
     assert makes_folder["securityContext"] == sidecar["securityContext"]
     probes = [sidecar[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
