@@ -1,4 +1,4 @@
-.PHONY: help setup packages bare-debian demo evaluation deploy-local test compiled check portable coverage experiments properties requirements mutation format clean
+.PHONY: help setup packages bare-debian containers demo evaluation deploy-local test compiled check portable coverage experiments properties requirements mutation format clean
 .DEFAULT_GOAL := setup
 PYTHON := .venv/bin/python
 # Node, where .ci/setup had to bring it, lies beside Python.
@@ -25,7 +25,10 @@ packages: setup ## build/packages: a wheel and a Debian package, which need no c
 	@docs/operate/install/build_deb.sh
 
 bare-debian: ## install both in bare Debians, as root: with systemd and real servers, some minutes
-	@$(PYTHON) -m pytest -q -n 0 -m experiment tests/packaging
+	@$(PYTHON) -m pytest -q -n 0 -m experiment tests/packaging/test_bare_debian.py
+
+containers: setup ## the image and the pod of the example, built and run by podman, as root: some minutes
+	@$(PYTHON) -m pytest -q -n 0 -m experiment tests/packaging/test_containers.py
 
 demo: setup ## static split against SPREDS, on this machine, in under five minutes
 	@$(PYTHON) -m workloads demo $(DEMO)
