@@ -26,7 +26,8 @@ class _Refused:
 
 class RefusalWatch:
     """Of one sidecar. A refusal counts where the server had more than its limit and nothing left to
-    evict, before it or after: others, as for a missing password, are no matter of memory. Times are
+    evict, before it or after, or has evicted more keys for it than are left: a large value counts
+    only while it is written. Others, as for a missing password, are no matter of memory. Times are
     Unix time."""
 
     def __init__(self) -> None:
@@ -45,6 +46,8 @@ class RefusalWatch:
                 continue
             writes = reading.refused_writes - before.refused_writes
             had = next(filter(_has_no_room, (reading, before)), None)
+            if had is None and reading.evicted_keys - before.evicted_keys > reading.keys:
+                had = reading
             if writes <= 0 or had is None:
                 continue
             known = self._refused.get(name)
@@ -83,6 +86,11 @@ def _has_no_room(reading: ServerReading) -> bool:
 
 
 def _why(reading: ServerReading) -> str:
+    if not _has_no_room(reading):
+        return (
+            f"a value takes more than {format_size(reading.maxmemory_bytes)} have room for, though "
+            "nearly all else was evicted"
+        )
     stays = format_size(min(reading.unevictable_bytes, reading.counted_bytes))
     return (
         f"it used {format_size(reading.counted_bytes)} of {format_size(reading.maxmemory_bytes)}, "

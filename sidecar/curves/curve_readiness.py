@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
+from sidecar.curves.served_reads import ServedReads
 from sidecar.curves.warm_up import WarmUp
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS
@@ -21,14 +22,15 @@ def no_curve_reason(reading: ServerReading) -> str | None:
 
 
 def unknown_reason(
-    reading: ServerReading, warm_up: WarmUp, *, samples: int, reads: int
+    reading: ServerReading, warm_up: WarmUp, *, samples: int, served: ServedReads
 ) -> str | None:
-    """For people; ``None`` if enough is known. ``samples``: under the present policy, ``reads``: of
-    the window."""
+    """For people; ``None`` if enough is known. ``samples``: under the present policy; ``served``:
+    in the window."""
     if never := no_curve_reason(reading):
         return never
     # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's
     # rules. What has faded since it was known is known well enough for that.
+    reads = served.reads
     if warm_up.is_on and reads >= QUIET_READS:
         return (
             f"warming_up: it is still being learnt: {warm_up.unseen_share:.0%} of the last reads "
@@ -36,4 +38,9 @@ def unknown_reason(
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
         return f"few_samples: {samples} reads sampled so far, of {FEWEST_SAMPLES} that it takes"
+    if reads < QUIET_READS <= served.inserted:
+        return (
+            f"few_samples: {reads} reads beside {served.inserted} new keys: it is written to, and "
+            "what its keys are worth is not known"
+        )
     return None

@@ -203,7 +203,7 @@ class ServerMonitor:
         self.counts.end_window(least, budget_bytes, self.shards.rate)
         error = self._error(memory, (depths, raw), budget_bytes, swing_bytes)
         keep_reason = unknown_reason(
-            reading, self.warm_up, samples=self.samples_taken, reads=served.reads
+            reading, self.warm_up, samples=self.samples_taken, served=served
         )
         if keep_reason and served.miss_ratio is not None and self.samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.

@@ -12,7 +12,9 @@ from sidecar.servers.refused_writes import refused_writes
 _TAKING = (
     *("blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"),
     *("lmove", "lmpop", "lpop", "rpop", "rpoplpush", "spop", "zmpop", "zpopmax", "zpopmin"),
-    *("xreadgroup", "xack", "xautoclaim", "xclaim", "xgroup|create"),
+    *("xreadgroup", "xack", "xautoclaim", "xclaim", "xgroup|create", "xdel"),
+    # What is due later waits in a sorted set, and its payload in a key of its own.
+    *("zrem", "zremrangebyscore", "zremrangebyrank", "getdel"),
 )
 
 

@@ -146,3 +146,11 @@ def test_what_a_cut_evicts_beyond_its_size_is_no_burst(start_server: StartServer
         keys=first.keys // 4,
     )
     assert list(watch.look(2.0, {"a": cut})) == []
+
+
+def test_a_cache_of_large_values_makes_room_for_its_own(start_server: StartServer) -> None:
+    server, watch = start_server("8mb"), BufferWatch()
+    for number in range(60):
+        server.client.set(f"key:{number}", b"x" * (300_000 + number % 3 * 500_000))
+        assert list(watch.look(float(number), {"a": _read(server)})) == []
+    assert _read(server).evicted_keys > 20

@@ -10,6 +10,7 @@ import redis
 from sidecar.control.refusal_watch import LASTS_SECONDS, OVER_SECONDS, RefusalWatch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
+from workloads.local_node import wait_until
 from workloads.local_server import LocalServer
 
 MB = 1 << 20
@@ -75,3 +76,21 @@ def test_what_has_another_reason_and_another_process_are_not_told(
     other = replace(refused, run_id="e" * 40, refused_writes=9, counted_bytes=9 * MB)
     assert list(watch.look(3.0, {"a": other})) == []
     assert list(watch.problems(3.0)) == []
+
+
+def test_values_for_which_there_is_no_room_are_told_though_they_are_gone_again(
+    start_server: StartServer,
+) -> None:
+    """Such a value counts only while it is written, and everything else is evicted for it."""
+    server = start_server("4mb")
+    watch, told = RefusalWatch(), list[tuple[str, str]]()
+    for second in range(int(LASTS_SECONDS) + 2):
+        server.client.mset({f"key{place}": b"x" * 20_000 for place in range(40)})
+        told += list(watch.look(float(second), {"a": _read(server)}))
+        with redis.Redis.from_url(server.url) as large, suppress(redis.OutOfMemoryError):
+            large.set("large", b"x" * 5 * MB)
+        # What it sent is held for it until it is gone.
+        wait_until(lambda: _read(server).counted_bytes < 2 * MB, lambda: _read(server))
+        told += list(watch.look(second + 0.5, {"a": _read(server)}))
+    assert [words[:24] for _, words in told] == ["a refuses writes: a valu"]
+    assert "a value takes more than 4 MiB have room for" in next(watch.problems(second + 0.5))

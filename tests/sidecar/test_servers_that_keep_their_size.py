@@ -15,6 +15,7 @@ from sidecar.servers.remembered_work import with_remembered_work
 from sidecar.servers.reserved_memory import excess_bytes, unmovable
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.work_queue import work_of
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers
@@ -89,6 +90,14 @@ def test_the_others_shrink_and_growth_stays_within_what_is_in_force(
     assert node.metrics.value("foreign_changes") == 0
     assert set(node.actuator.kept()) == {"s0"}
     assert unmovable(node.actuator.states()) == {"s0"}
+
+
+@pytest.mark.parametrize("command", ["zrem", "zremrangebyscore", "getdel", "xdel", "lpop"])
+def test_who_takes_what_is_due_takes_work(command: str) -> None:
+    """A delayed queue waits in a sorted set, and its payload in keys."""
+    info = {f"cmdstat_{command}": {"calls": 1}, "cmdstat_get": {"calls": 9}, "evicted_keys": 0}
+    assert work_of(info, set())["taking_commands"] == (command,)
+    assert work_of(info | {"evicted_keys": 1}, set())["taking_commands"] == ()
 
 
 def test_a_server_that_refuses_no_longer_is_brought_to_its_size(
