@@ -108,7 +108,8 @@ class SampleIntake:
         if self.looks is None:
             return
         for name, batch in self.looks.batches():
-            self._give(self._monitors[name], batch)
+            self._monitors[name].take(batch)
+            self._metrics.samples.inc(len(batch.records))
             self.looks.taken(name, self._monitors[name].shards)
 
     def _slice(self, works: Iterator[Callable[[], None]], stop: Event) -> bool:
@@ -164,7 +165,6 @@ class SampleIntake:
         if name is None:
             return
         if self._keys[name].fits(batch.threshold, batch.modulus):
-            self._note_salt(name, batch)
             self._joiners[name].add(batch)
             return
         self._metrics.batches_malformed.labels("other_rate").inc()
@@ -181,6 +181,7 @@ class SampleIntake:
         is_fleeting = monitor.lifetimes.shortest_seconds < SHORT_LIFETIME_SECONDS
         for part in batch.parts if is_fleeting and batch.parts else (batch,):
             monitor.take(part)
+        self._note_salt(monitor.name, batch)
         self._metrics.samples.inc(len(batch.records))
 
     def _note_salt(self, name: str, batch: Batch) -> None:

@@ -210,7 +210,7 @@ def _no_curve(server: Mapping[str, Any]) -> str:
         return "Its curve is still learnt, so what more or less memory would do is not known."
     return (
         "Its curve is still learnt, so what more memory would do for it is a guess from its first "
-        "reads, and a plan takes nothing from it."
+        "reads, and a plan takes nothing from it while it is read."
     )
 
 

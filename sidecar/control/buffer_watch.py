@@ -12,7 +12,7 @@ from solver_lambda.documents.units import format_size
 
 # A server that evicts less of its size between two looks does so for its own keys.
 LEAST_SHARE = 0.05
-# A server that makes room for a large value of its own lets go of more than that takes.
+# A large value lies in its client's buffer first, and more than it takes is let go of for it.
 _OWN_OBJECTS = 8
 # What happened longer ago is told no more, and the next one is another event.
 OVER_SECONDS = 3600.0
@@ -104,10 +104,8 @@ def _taken(
         return None
     grown_bytes = reading.baseline_bytes - before.baseline_bytes
     free_bytes = least_bytes - reading.counted_bytes if lets_go else 0
-    if free_bytes < _OWN_OBJECTS * key_bytes:
-        free_bytes = 0
     taken_bytes = float(min(max(grown_bytes, free_bytes), reading.maxmemory_bytes))
-    if taken_bytes < for_it_bytes / 2:
+    if taken_bytes < max(for_it_bytes / 2, _OWN_OBJECTS * key_bytes):
         return None
     return round(for_it_bytes / key_bytes), taken_bytes
 

@@ -172,8 +172,7 @@ def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     return [
         f"{name} makes more than {_OUTWEIGHING_SHARE:.0%} of all reads, by its own word, and "
-        "outweighs the others in plans: if that is not so, it lies; a weight below 1 makes it "
-        "count less"
+        "outweighs the others in plans; a weight below 1 makes it count less"
         for name, rate in rates.items()
         if rate > _OUTWEIGHING_SHARE * sum(rates.values())
     ]

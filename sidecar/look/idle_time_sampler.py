@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -28,6 +27,7 @@ from sidecar.look.looked_server import (
     LookedServer,
     Told,
 )
+from sidecar.look.question_cost import within_own_time
 from sidecar.look.questions import packed, refusal_words
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, SOURCE_PATCH, Operation
@@ -44,8 +44,6 @@ _MOST_GROWTH = 16
 _MOST_KEPT = 4
 # Of a processor of ours, for one round: whoever answers may be anybody.
 _MOST_ROUND_SECONDS = 10.0
-# With keys in them; Redis has 16, unless somebody says another number.
-_MOST_DATABASES = 64
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
 # Where few keys are new, every so many rounds are enough to look for them.
@@ -102,7 +100,6 @@ class IdleTimeSampler:
         self._sequence = self._sampled = self._seen_reads = 0
         self._counted = 0
         self._last_us = round(told.reading.at_seconds * 1e6)
-        self._until_seconds = math.inf
 
     def round(
         self, tell: Callable[[], Told], is_over: Callable[[], bool] = lambda: False
@@ -114,7 +111,7 @@ class IdleTimeSampler:
             CannotBeLookedAtError: the server does not let itself be asked this.
             ServerDownError, ServerRefusedError: as LookedServer.
         """
-        self._until_seconds = time.thread_time() + _MOST_ROUND_SECONDS
+        is_over = within_own_time(is_over, _MOST_ROUND_SECONDS)
         found = self._look_for_keys(is_over)
         answers = self._idle_times(is_over)
         with self._server.own.alone:
@@ -163,17 +160,12 @@ class IdleTimeSampler:
                 first += here
             if found > self._most_found:
                 raise CannotBeLookedAtError("has many times the keys that it had: look again")
-            self._check_time()
             if is_over():
                 if since is None:
                     raise CannotBeLookedAtError("answers so slowly that its keys were not found")
                 return None
         self._scan_began = began
         return new if is_settled else self._settle(first)
-
-    def _check_time(self) -> None:
-        if time.thread_time() > self._until_seconds:
-            raise CannotBeLookedAtError("takes us too long to ask of its keys")
 
     def _settle(self, first: Iterable[tuple[int, bytes]]) -> int:
         self.keys.settle(self._scan.share, self._hashed_share)
@@ -189,8 +181,6 @@ class IdleTimeSampler:
     @property
     def _databases(self) -> list[int]:
         told = self._server.databases
-        if len(told) > _MOST_DATABASES:
-            raise CannotBeLookedAtError(f"has keys in more than {_MOST_DATABASES} databases")
         return sorted(told, key=lambda number: -told[number]) or [0]
 
     def _look_again_after(self, new: int) -> None:
@@ -213,7 +203,6 @@ class IdleTimeSampler:
         for database, keys in by_database.items():
             self._server.select(database)
             for start in range(0, len(keys), _CHUNK):
-                self._check_time()
                 if is_over():
                     return found
                 part = keys[start : start + _CHUNK]
@@ -272,7 +261,6 @@ class IdleTimeSampler:
             self._server.select(database)
             here = [key for key in keys if key.database == database]
             for start in range(0, len(here), MOST_AT_ONCE):
-                self._check_time()
                 if is_over():
                     return
                 part = here[start : start + MOST_AT_ONCE]

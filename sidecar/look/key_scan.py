@@ -18,6 +18,8 @@ _MOST, _FEWEST = 200, 4
 # Of what is left of the way: what lies beyond the end is not sampled, so it is not overshot.
 _STEP = 0.7
 _CURSOR_BITS = 64
+# With keys in them; Redis has 16, unless somebody says another number.
+_MOST_DATABASES = 64
 MOST_CALLS = 20_000
 """In one pass; a server that gives cursors for ever is none."""
 
@@ -48,6 +50,8 @@ class KeyScan:
         """Go through the sampled part once: numbers of databases with keys, some twice. The first
         database, which should be the largest, settles the share. Raises as LookedServer, and
         CannotBeLookedAtError."""
+        if len(databases) > _MOST_DATABASES:
+            raise CannotBeLookedAtError(f"has keys in more than {_MOST_DATABASES} databases")
         calls = 0
         for database in databases:
             self._server.select(database)

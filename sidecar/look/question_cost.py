@@ -1,8 +1,11 @@
-"""What our questions cost a server, by its own measure."""
+"""What our questions cost a server, by its own measure, and ourselves."""
 
 from __future__ import annotations
 
-from sidecar.look.looked_server import LookedServer, Told
+import time
+from collections.abc import Callable
+
+from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
 
 INTERVAL_SECONDS = 1.0
 """Between two rounds, at least; the server's clock has seconds."""
@@ -27,6 +30,18 @@ def pause_seconds(
     one cost no more than this share of a core, as far as ``MOST_PAUSE_SECONDS`` are."""
     wait_seconds = max(interval_seconds, min(_OF_AGE * age_seconds, _MOST_INTERVAL_SECONDS))
     return max(wait_seconds, min(spent_seconds / most_cost_ratio, MOST_PAUSE_SECONDS))
+
+
+def within_own_time(is_over: Callable[[], bool], seconds: float) -> Callable[[], bool]:
+    """The same, for so long as it takes of a core of ours; then it raises CannotBeLookedAtError."""
+    until_seconds = time.thread_time() + seconds
+
+    def is_over_now() -> bool:
+        if time.thread_time() > until_seconds:
+            raise CannotBeLookedAtError("takes us too long to ask of its keys")
+        return is_over()
+
+    return is_over_now
 
 
 class QuestionCost:
