@@ -21,13 +21,8 @@ from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words
 from sidecar.servers.figures import Figures, number_of
 from sidecar.servers.own_questions import OwnQuestions
-from sidecar.servers.redis_server import (
-    MOST_REPLY_BYTES,
-    NONSENSE,
-    REPLY_SECONDS,
-    TIMEOUT_SECONDS,
-    RedisServer,
-)
+from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.server_connection import MOST_REPLY_BYTES, NONSENSE, REPLY_SECONDS
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, WrongPasswordError
 from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
@@ -199,14 +194,8 @@ class LookedServer(RedisServer):
         """A part of the keys, and where the next one begins."""
         self._count("scan", 1)
         commands = [packed("SCAN", str(cursor), "COUNT", str(count))]
-        try:
-            with self._asked(commands, "scan", SCAN_BYTES):
-                answer = read_scan(self._connection._sock.recv)
-        except ServerRefusedError as error:
-            if isinstance(error.__cause__, ReplyTooLargeError):
-                words = f"SCAN: a key of it has a name of more than {SCAN_BYTES >> 20} MiB"
-                raise ServerRefusedError(words) from error
-            raise
+        with self._asked(commands, "scan", SCAN_BYTES):
+            answer = read_scan(self._connection._sock.recv)
         if isinstance(answer, Exception):
             raise ServerRefusedError(f"SCAN: {answer}") from answer
         return answer

@@ -16,8 +16,9 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
-from sidecar.servers.redis_server import NONSENSE, RedisServer
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import taken_work
+from sidecar.servers.server_connection import NONSENSE
 from sidecar.servers.server_errors import (
     MOST_WORDS,
     MissingRightError,

@@ -6,22 +6,23 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.sampler_key import SamplerKey
-from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, ReplyTooLargeError
+from sidecar.servers.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection_words import connection_words, wrong_password
 from sidecar.servers.figures import figure_of
-from sidecar.servers.guarded_connection import guard
 from sidecar.servers.own_questions import OwnQuestions
+from sidecar.servers.server_connection import (
+    MOST_REPLY_BYTES,
+    NONSENSE,
+    REPLY_SECONDS,
+    ServerConnection,
+)
 from sidecar.servers.server_errors import (
     MissingRightError,
     ServerError,
@@ -34,28 +35,21 @@ from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_cli
 from sidecar.servers.server_product import other_product
 from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from sidecar.servers.way_of_sampling import sampled_by
-from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
-LATE_SECONDS = 0.1  # for a late reply of which there is something to read
-_ANY_NUMBER = (1 << 31) - 1
-REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
-MOST_REPLY_BYTES = 4 << 20
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 256 << 10}
 SIZE = "maxmemory"
 BUSY = "BUSY "  # and not BUSYKEY, nor BUSYGROUP
 # Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.
 _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
-# What redis-py and the reading of its answers raise where a server answers something else.
-NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
-class RedisServer:
+class RedisServer(ServerConnection):
     """A connection to one server. Not for use by two threads at once.
 
     Every method raises ``ServerDownError`` or ``ServerRefusedError``.
@@ -73,43 +67,11 @@ class RedisServer:
         DocumentError: the URL has an option or a port that makes no sense.
     """
 
-    decodes = True
-    """Whether replies are text; names of keys may be any bytes."""
-    believed: frozenset[int] | None = None  # users, who alone may listen here; None: anybody
-    waits_for_late = True
-    """Whether a connection is kept whose answer did not come in time, until another is there."""
-
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.name = config.name
         self.sampler_key, self.own = SamplerKey(), OwnQuestions()
-        self._late: tuple[Any, BoundedReplies] | None = None
-        try:
-            self._client: redis.Redis = redis.Redis.from_url(
-                config.url,
-                username=config.username,
-                password=config.password,
-                socket_timeout=TIMEOUT_SECONDS,
-                socket_connect_timeout=TIMEOUT_SECONDS,
-                retry=Retry(NoBackoff(), 0),
-                # Redis-py counts each that was ever made, and takes no more than 100.
-                max_connections=_ANY_NUMBER,
-                decode_responses=self.decodes,
-                # In version 3 a server may push, and for some of that redis-py starts threads.
-                protocol=2,
-                # A client may bring any bytes into INFO and CLIENT LIST.
-                encoding_errors="replace",
-                parser_class=BoundedParser,
-                **(config.tls.options() if config.tls else {}),
-            )
-            # Of each client redis-py would make a table; that list is only searched.
-            self._client.response_callbacks.pop("CLIENT LIST")
-            self._connection: Any = None
-            self._begin_another()
-        except (ValueError, TypeError) as error:
-            raise DocumentError(
-                f"server {self.name}: url {shown_url(config.url)!r}: {error}"
-            ) from error
+        super().__init__(config, TIMEOUT_SECONDS)
         self._announced = False
         self._owned_run_id: str | None = None
         self._look_again_at = 0.0
@@ -117,74 +79,9 @@ class RedisServer:
         self.sees_others = True
         self.may_ask_for_memory = True
 
-    def _begin_another(self) -> None:
-        """The next question connects."""
-        password = self._connection.password if self._connection else self.config.password
-        connection: Any = self._client.connection_pool.make_connection()
-        connection.password = password
-        guard(connection, self.believed, self.config.listeners)
-        # Redis-py would hang up where an answer is late.
-        connection.read_response = partial(connection.read_response, disconnect_on_error=False)
-        self._connection, self._replies = connection, BoundedReplies(connection)
-
-    def close(self) -> None:
-        """Hang up; the next question connects again."""
-        if self._late is not None:
-            self._late[0].disconnect()
-            self._late = None
-        self._hang_up()
-
-    def _hang_up(self) -> None:
+    def _forget(self) -> None:
         self._announced = False
         self.may_ask_for_memory = True
-        self._connection.disconnect()
-
-    def _set_aside(self) -> None:
-        """Its answer may still come, and is not taken for the next command's. Another connection
-        is tried; until one is ours, others could take all that the server has."""
-        if self._late is not None or not (self.waits_for_late and self._connection.is_connected):
-            self._hang_up()
-            return
-        self._announced, self.may_ask_for_memory = False, True
-        self._late = self._connection, self._replies
-        self._begin_another()
-
-    def _take_back(self) -> None:
-        """The connection that was set aside, if its answer has come."""
-        if self._late is None:
-            return
-        connection, replies = self._late
-        replies.go_on(LATE_SECONDS)
-        try:
-            if not connection.can_read(0):
-                return
-            connection.read_response()
-        except redis.ResponseError:
-            pass  # it is an answer
-        except (redis.TimeoutError, TimeoutError):
-            return  # a part of it
-        except (redis.RedisError, OSError, ReplyTooLargeError, *NONSENSE):
-            connection.disconnect()
-            self._late = None
-            return
-        self._hang_up()
-        (self._connection, self._replies), self._late = self._late, None
-
-    def hung_up(self) -> bool:
-        """Whether the server has closed the connection since it last answered; sends nothing, and
-        connects nowhere."""
-        self._take_back()
-        if not self._connection.is_connected:
-            return self._late is None
-        self._replies.begin(MOST_REPLY_BYTES, REPLY_SECONDS)
-        try:
-            # Nothing is asked, so whatever there is to read is the end.
-            ended = bool(self._connection.can_read())
-        except (redis.RedisError, OSError):
-            ended = True
-        if ended:
-            self._hang_up()
-        return ended
 
     def announce(self, run_id: str) -> None:
         """On a new connection: say who we are, and look who else controls this process of the
@@ -353,7 +250,5 @@ class RedisServer:
         except NONSENSE as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
-        if self._late is not None:  # another one is ours
-            self._late[0].disconnect()
-            self._late = None
+        self._let_late_go()  # another one is ours
         return answer

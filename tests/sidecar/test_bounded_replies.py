@@ -14,7 +14,7 @@ import redis
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers import redis_server, server_lock
+from sidecar.servers import redis_server, server_connection, server_lock
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_contact import ServerContact
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, ServerSilentError
@@ -63,7 +63,7 @@ def test_more_than_the_bound_is_refused_and_nothing_more_is_read(
             server.read()
         assert not server._connection.is_connected
     # What the socket's own buffers hold comes on top.
-    assert sent < 2 * redis_server.MOST_REPLY_BYTES
+    assert sent < 2 * server_connection.MOST_REPLY_BYTES
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from sidecar.look.looked_server import CannotBeLookedAtError, Told
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS, pause_seconds
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.own_questions import OwnQuestions
-from sidecar.servers.redis_server import MOST_REPLY_BYTES, RedisServer
+from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_connection import MOST_REPLY_BYTES
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.way_of_sampling import sampled_by, sampler_of, why_not_sampled
 from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
@@ -192,7 +193,9 @@ def test_a_key_that_no_look_gets_past_is_told_of(
     monkeypatch.setattr(looked_server, "SCAN_BYTES", MOST_REPLY_BYTES)
     name = "x" * (MOST_REPLY_BYTES + 1)
     with looked("64mb", lambda one: one.client.set(name, "value")) as (server, sidecar):
-        why = "s0 is not sampled, for it cannot be asked: SCAN: a key of it has a name of more than"
+        why = (
+            "s0 is not sampled, for it cannot be asked: scan: its answer makes no sense: its reply"
+        )
         wait_for(lambda: why in problems(sidecar), sidecar)
         server.client.flushall()
         server.client.set("key", "value")

@@ -1,0 +1,140 @@
+"""A connection to one server, kept where an answer is late: others would take its place."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from sidecar.config.addresses import shown_url
+from sidecar.config.node import ServerConfig
+from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, ReplyTooLargeError
+from sidecar.servers.guarded_connection import guard
+from solver_lambda.documents.reader import DocumentError
+
+REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
+MOST_REPLY_BYTES = 4 << 20
+# What redis-py and the reading of its answers raise where a server answers something else.
+NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+_LATE_SECONDS = 0.1  # for a late reply of which there is something to read
+_ANY_NUMBER = (1 << 31) - 1
+
+
+class ServerConnection:
+    """Not for use by two threads at once; ``timeout_seconds``: for an answer to begin.
+
+    Raises:
+        DocumentError: the URL has an option or a port that makes no sense.
+    """
+
+    decodes = True
+    """Whether replies are text; names of keys may be any bytes."""
+    believed: frozenset[int] | None = None  # users, who alone may listen here; None: anybody
+    waits_for_late = True
+    """Whether a connection is kept whose answer did not come in time, until another is there."""
+
+    def __init__(self, config: ServerConfig, timeout_seconds: float) -> None:
+        self.config = config
+        self._late: tuple[Any, BoundedReplies] | None = None
+        try:
+            self._client: redis.Redis = redis.Redis.from_url(
+                config.url,
+                username=config.username,
+                password=config.password,
+                socket_timeout=timeout_seconds,
+                socket_connect_timeout=timeout_seconds,
+                retry=Retry(NoBackoff(), 0),
+                # Redis-py counts each that was ever made, and takes no more than 100.
+                max_connections=_ANY_NUMBER,
+                decode_responses=self.decodes,
+                # In version 3 a server may push, and for some of that redis-py starts threads.
+                protocol=2,
+                # A client may bring any bytes into INFO and CLIENT LIST.
+                encoding_errors="replace",
+                parser_class=BoundedParser,
+                **(config.tls.options() if config.tls else {}),
+            )
+            # Of each client redis-py would make a table; that list is only searched.
+            self._client.response_callbacks.pop("CLIENT LIST")
+            self._connection: Any = None
+            self._begin_another()
+        except (ValueError, TypeError) as error:
+            raise DocumentError(
+                f"server {config.name}: url {shown_url(config.url)!r}: {error}"
+            ) from error
+
+    def _begin_another(self) -> None:
+        """The next question connects."""
+        password = self._connection.password if self._connection else self.config.password
+        connection: Any = self._client.connection_pool.make_connection()
+        connection.password = password
+        guard(connection, self.believed, self.config.listeners)
+        # Redis-py would hang up where an answer is late.
+        connection.read_response = partial(connection.read_response, disconnect_on_error=False)
+        self._connection, self._replies = connection, BoundedReplies(connection)
+
+    def close(self) -> None:
+        """Hang up; the next question connects again."""
+        self._let_late_go()
+        self._hang_up()
+
+    def _let_late_go(self) -> None:
+        if self._late is not None:
+            self._late[0].disconnect()
+            self._late = None
+
+    def _forget(self) -> None:
+        """What is known of a connection that is no more."""
+
+    def _hang_up(self) -> None:
+        self._forget()
+        self._connection.disconnect()
+
+    def _set_aside(self) -> None:
+        """Its answer may still come, and is not taken for the next command's. Another connection
+        is tried; until one is ours, others could take all that the server has."""
+        if self._late is not None or not (self.waits_for_late and self._connection.is_connected):
+            self._hang_up()
+            return
+        self._forget()
+        self._late = self._connection, self._replies
+        self._begin_another()
+
+    def _take_back(self) -> None:
+        """The connection that was set aside, if its answer has come."""
+        if self._late is None:
+            return
+        connection, replies = self._late
+        replies.go_on(_LATE_SECONDS)
+        try:
+            if not connection.can_read(0):
+                return
+            connection.read_response()
+        except redis.ResponseError:
+            pass  # it is an answer
+        except (redis.TimeoutError, TimeoutError):
+            return  # a part of it
+        except (redis.RedisError, OSError, ReplyTooLargeError, *NONSENSE):
+            self._let_late_go()
+            return
+        self._hang_up()
+        (self._connection, self._replies), self._late = self._late, None
+
+    def hung_up(self) -> bool:
+        """Whether the server has closed the connection since it last answered; sends nothing, and
+        connects nowhere."""
+        self._take_back()
+        if not self._connection.is_connected:
+            return self._late is None
+        self._replies.begin(MOST_REPLY_BYTES, REPLY_SECONDS)
+        try:
+            # Nothing is asked, so whatever there is to read is the end.
+            ended = bool(self._connection.can_read())
+        except (redis.RedisError, OSError):
+            ended = True
+        if ended:
+            self._hang_up()
+        return ended
