@@ -9,6 +9,8 @@ from sidecar.servers.server_reading import ServerReading
 from solver_lambda.planning.quiet import QUIET_READS
 
 FEWEST_SAMPLES = 100
+WRITTEN_SHARE = 0.01
+"""Of its keys: who is written so much in a window, and not read, does not sleep."""
 
 
 def no_curve_reason(reading: ServerReading) -> str | None:
@@ -38,9 +40,9 @@ def unknown_reason(
         )
     if samples < FEWEST_SAMPLES and reads >= QUIET_READS:
         return f"few_samples: {samples} reads sampled so far, of {FEWEST_SAMPLES} that it takes"
-    if reads < QUIET_READS <= served.inserted:
+    if reads < QUIET_READS and served.written >= max(QUIET_READS, WRITTEN_SHARE * reading.keys):
         return (
-            f"few_samples: {reads} reads beside {served.inserted} new keys: it is written to, and "
-            "what its keys are worth is not known"
+            f"few_samples: {reads} reads beside {served.written} writes: what its keys are worth "
+            "is not known"
         )
     return None

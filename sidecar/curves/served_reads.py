@@ -26,11 +26,13 @@ _MOST_BATCH_READS = 10**9
 
 
 class ServedReads(NamedTuple):
-    """Reads by their result, and the objects that came in meanwhile and were not there before."""
+    """Reads by their result, the objects that came in meanwhile and were not there before, and the
+    writes."""
 
     hits: int
     misses: int
     inserted: int = 0
+    written: int = 0
 
     @property
     def reads(self) -> int:
@@ -66,7 +68,8 @@ def served_between(
         hits, misses = round(hits * scale), round(misses * scale)
     evicted = reading.evicted_keys - previous.evicted_keys
     # Below zero: its counters began anew, or keys were deleted.
-    return ServedReads(hits, misses, max(0, evicted + reading.keys - previous.keys))
+    inserted = max(0, evicted + reading.keys - previous.keys)
+    return ServedReads(hits, misses, inserted, max(0, reading.writes - previous.writes))
 
 
 def read_rate(

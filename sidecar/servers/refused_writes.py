@@ -1,4 +1,4 @@
-"""How many writes a server refused that would have made it larger."""
+"""How many writes a server was sent that make it larger, and how many of them it refused."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _GROWING = (
 )
 
 
-def refused_writes(info: Mapping[str, Any], odd: set[str]) -> int:
-    """By ``INFO commandstats``, whatever it refused them for; names of figures that make no sense
-    are added to ``odd``. What a script tried is not among them."""
+def growing_writes(info: Mapping[str, Any], odd: set[str]) -> dict[str, int]:
+    """By ``INFO commandstats``, by their names in a reading: those that were carried out, and those
+    that were refused, whatever for; names of figures that make no sense are added to ``odd``. What
+    a script tried to is not among those that were refused."""
     stats = (info.get(f"cmdstat_{name}") for name in _GROWING)
-    return sum(
-        Figures(said, odd).get("rejected_calls") for said in stats if isinstance(said, Mapping)
-    )
+    found = [Figures(said, odd) for said in stats if isinstance(said, Mapping)]
+    return {
+        "writes": sum(one.get("calls") for one in found),
+        "refused_writes": sum(one.get("rejected_calls") for one in found),
+    }

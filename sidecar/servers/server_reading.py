@@ -90,7 +90,8 @@ class ServerReading:
             to save or to synchronise a replica, and during one that is under way.
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from one that is no cache, see ``work_of``.
-        evicted_keys, refused_writes: since its counters began; of writes such as make it larger.
+        evicted_keys, writes, refused_writes: since its counters began; of writes such as make it
+            larger, carried out and refused.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
@@ -129,6 +130,7 @@ class ServerReading:
     seems_unyielding: bool = False
     taking_commands: tuple[str, ...] = ()
     evicted_keys: int = 0
+    writes: int = 0
     refused_writes: int = 0
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sidecar.servers.figures import Figures
-from sidecar.servers.refused_writes import refused_writes
+from sidecar.servers.refused_writes import growing_writes
 
 # They take an element for good, or for one consumer. Who caches lists reads them, and leaves them.
 _TAKING = (
@@ -20,7 +20,7 @@ _TAKING = (
 
 def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
     """By which commands of ``INFO commandstats`` clients took work from the server, how many
-    keys it has evicted, and writes refused, by their names in a reading.
+    keys it has evicted, and its writes, by their names in a reading.
 
     None took it from one that has evicted: then nobody relies on what it holds.
     """
@@ -34,5 +34,5 @@ def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
     return {
         "taking_commands": () if evicted_keys else tuple(taking),
         "evicted_keys": evicted_keys,
-        "refused_writes": refused_writes(info, odd),
+        **growing_writes(info, odd),
     }
