@@ -70,8 +70,10 @@ def headline(answer: Answer) -> list[str]:
     )
     least_bytes = least_as_fast_bytes(answer.found.plan)
     if least_bytes is not None and least_bytes <= (1 - LEAST_SPARED) * today and says_less:
+        least = size_words(least_bytes)
         sentences.append(
-            f"{size_words(least_bytes)} would do as well as the {size_words(today)} of today."
+            f"Today's mean access time could be had with {least} of {size_words(today)}, divided "
+            f"otherwise: --budget {least.replace(' ', '')} shows how."
         )
     if answer.found.plan.decision == "keep":
         sentences += _more_words(answer)
@@ -107,7 +109,9 @@ def _move_words(answer: Answer) -> str:
     change = ""
     if start:
         off = max(1, round(100 * gain_error_ratio(answer)))
-        ratio = f"{_percent(1 - (end or 0) / start)} (± {off} point{'s' if off > 1 else ''})"
+        gain = 1 - (end or 0) / start
+        chance = ", which may be chance" if off >= 100 * gain else ""
+        ratio = f"{_percent(gain)} (± {off} point{'s' if off > 1 else ''}{chance})"
         by = f"by {ratio}, from {time_or(start)} to {time_or(end)}"
         change = f", and the mean access time {by}"
         if verb == "rise":
@@ -123,7 +127,7 @@ def _so_far(answer: Answer) -> str:
         one.is_known and planned.maxmemory_bytes > max(_known_to(one), one.reading.size_bytes)
         for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
     )
-    return ", as far as is known" if is_rough or is_beyond else ""
+    return " (partly a guess)" if is_rough or is_beyond else ""
 
 
 def _bound(answer: Answer) -> str:
@@ -177,7 +181,8 @@ def notes(answer: Answer) -> list[str]:
         )
     if silent := [one.config.name for one in answer.seen if not one.tells_settings]:
         found.append(
-            f"Taken to have Redis' default settings, as CONFIG says none: {_listed(silent)}."
+            f"No CONFIG in {_listed(silent)}: what it would tell is taken for Redis' defaults, and "
+            "sizes are set where they are hosted."
         )
     if filling := [one.config.name for one in answer.seen if one.is_filling]:
         found.append(f"Still filling, so that hits rise by themselves: {_names(filling, answer)}.")
@@ -190,8 +195,8 @@ def notes(answer: Answer) -> list[str]:
     counted_seconds = max((one.seconds for one in answer.seen), default=answer.seconds)
     if counted_seconds < _COUNTED_SHARE * answer.seconds:
         found.append(
-            f"Hits and misses are those of the last {counted_seconds:.0f} s; "
-            "before that the keys were learnt."
+            f"Hits and misses were counted in the last {counted_seconds:.0f} s; "
+            "before that the look found its keys."
         )
     found.append(
         "Not seen: what replicas serve. Two reads within a second look like one, and a write to a "
@@ -210,6 +215,8 @@ def _names(names: Sequence[str], answer: Answer) -> str:
 
 
 def _next_words(answer: Answer) -> str:
+    if all(not one.tells_settings for one in answer.seen):
+        return "Next: set these sizes where the servers are hosted."
     if answer.init:
         return f"{answer.init} is written. Next: spreds check {answer.init} --connect"
     return "Next: spreds look --init node.toml writes these servers into a node's file."
@@ -240,16 +247,13 @@ def _beyond_words(answer: Answer) -> list[str]:
     for one in near:
         by_size.setdefault(size_words(_known_to(one)), []).append(one.config.name)
     is_each = len(by_size) == 1 < len(near) == len(answer.seen)
-    more = [
-        f"more than {size} of {'each' if is_each else _listed(names)}"
-        for size, names in by_size.items()
-    ]
+    more = [f"{size} of {'each' if is_each else _listed(names)}" for size, names in by_size.items()]
     longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
     minutes = max(1, int(np.ceil(longest / 60)))
     return [
-        f"What {_listed(more)} would bring is guessed by how the curve goes until "
-        "there: too few reads were of keys that it does not hold. It would be known with "
-        f"--for {format_duration(60.0 * minutes).replace('min', 'm')}."
+        f"Above {_listed(more)}, figures are extrapolated: too few reads were of keys that it no "
+        f"longer held. --for {format_duration(60.0 * minutes).replace('min', 'm')} would measure "
+        "them."
     ]
 
 

@@ -174,7 +174,7 @@ def test_the_smallest_user_is_enough(
     server.client.execute_command("ACL", "SETUSER", "looker", "-config|get")
     code, out, _ = look(server, *how)
     assert code == 0
-    assert "default settings, as CONFIG says none: redis" in out
+    assert "No CONFIG in redis: what it would tell is taken for Redis' defaults" in out
     server.client.execute_command("ACL", "SETUSER", "looker", "-object|idletime")
     code, _, err = look(server, *how)
     assert code == 1

@@ -307,7 +307,7 @@ def test_what_is_the_same_for_all_stands_once_and_a_kept_size_keeps_its_misses(
     seen = [replace(one, known_to_bytes=0.0, cost_ratio=0.0021) for one in answer.seen]
     answer = replace(answer, seen=seen, found=replace(answer.found, plan=plan))
     words = " ".join(in_words(answer).split())
-    assert "What more than 1.91 MiB of each would bring is guessed" in words
+    assert "Above 1.91 MiB of each, figures are extrapolated" in words
     assert "Asking cost in each at most 0.21 % of a core" in words
     for row in rows(answer):
         assert row[3] == row[4]
