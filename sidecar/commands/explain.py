@@ -5,19 +5,45 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sidecar.base.glossary import WORDS
 from sidecar.commands.arguments import add_command
-from sidecar.commands.explain_node import last_plan_sentences
 from sidecar.commands.explain_words import server_sentences
 from sidecar.commands.glossary import glossary_lines
+from sidecar.commands.plan_details import reasons_once
+from sidecar.commands.plan_words import gain_words, no_plan_words, plan_in_short
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, history_of, status_of
+from sidecar.commands.state_words import state_words
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
+from solver_lambda.documents.words import reason_words
+
+
+# What `spreds explain` says of a running node.
+def last_plan_sentences(told: Mapping[str, Any], *, is_verbose: bool = True) -> list[str]:
+    """Of the node: what is done with plans now, and what the last one was."""
+    now = dict(told)
+    first, *more = state_words(now)
+    found = [f"Now: {first}.", *(f"{words[0].upper()}{words[1:]}." for words in more)]
+    plan = told["last_plan"]
+    found.append(f"The last plan: {plan_in_short(now)}." if plan else no_plan_words(now))
+    outcome = told["last_check"]["words"] if told["last_check"] else ""
+    if plan is not None and is_verbose:
+        gain = gain_words(plan)
+        if gain.startswith("mean") and gain not in reason_words(plan["reason"]):
+            figures = gain.removeprefix("mean access time ")
+            verb = "goes" if figures.startswith("from") else "is"
+            found.append(f"By the curves, the mean access time {verb} {figures}.")
+        found += [f"{words}." for words in reasons_once(plan, now)]
+    if outcome:
+        found.append(f"The last outcome: {outcome if is_verbose else outcome.partition(';')[0]}.")
+    return found
+
 
 # As in sidecar/curves/remembered.py, which would import numpy: the shortest and the longest.
 _SHORTEST, _LONGEST = 1 / 12, 6

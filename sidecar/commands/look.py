@@ -15,14 +15,13 @@ from threading import Event
 from typing import Any
 
 from sidecar.base.kernel_waits import end_waits
-from sidecar.commands.look_answer import Answer
-from sidecar.commands.look_json import as_json
-from sidecar.commands.look_options import add_options
+from sidecar.commands.arguments import add_json, typed
+from sidecar.commands.look_answer import Answer, gain_error_ratio
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words
-from sidecar.commands.look_words import in_words
+from sidecar.commands.look_words import headline, in_words, notes
 from sidecar.commands.running import with_known_listeners
-from sidecar.commands.server_access import named_addresses, read_access
+from sidecar.commands.server_access import add_access, named_addresses, read_access
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.look.local_servers import LocalServer, believed_users, local_servers
 from sidecar.look.look_plan import look_plan
@@ -34,8 +33,146 @@ from sidecar.look.node_file import (
     node_text,
     write_new,
 )
-from sidecar.look.server_look import ServerLook
+from sidecar.look.server_look import Seen, ServerLook
+from sidecar.plans.node_memory import least_as_fast_bytes
+from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.reader import DocumentError
+from solver_lambda.documents.units import parse_duration, parse_size
+
+# The options of `spreds look`.
+_DEFAULT_SECONDS = 300.0
+
+
+def add_options(commands: Any) -> argparse.ArgumentParser:
+    """The command's parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "look",
+        help="say what caches could gain, with nothing installed on them",
+        description="Says what the Redis and Valkey servers of this machine could gain by another "
+        "division of their memory, from outside: it asks for idle times of some of their keys, "
+        "and sets nothing.",
+    )
+    parser.add_argument(
+        "addresses",
+        metavar="ADDRESS",
+        nargs="*",
+        help="of a server, such as redis://host:port, unix:///path or pages=redis://host:port "
+        "(default: all that are found on this machine)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take servers, weights, latencies and budget from a node's TOML file",
+    )
+    add_access(parser)
+    parser.add_argument(
+        "--for",
+        dest="for_seconds",
+        metavar="5m",
+        type=_duration,
+        default=_DEFAULT_SECONDS,
+        help="look for so long (default: 5m)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="8GiB",
+        type=_size,
+        help="the memory to divide (default: what the servers have)",
+    )
+    parser.add_argument(
+        "--backend-latency",
+        metavar="NAME=20ms",
+        action="append",
+        type=_latency,
+        default=[],
+        help="what a miss costs in this server (default: the same in all); can be repeated",
+    )
+    _add_files(parser)
+    add_json(parser)
+    return parser
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """What is written beside the answer."""
+    parser.add_argument(
+        "--init",
+        metavar="FILE",
+        type=Path,
+        help="write a node's TOML file with these servers, which must not be there yet",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write the answer as a page with curves, too, which must not be there yet",
+    )
+
+
+def _positive(number: float, text: str) -> float:
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"must be more than 0, not {text!r}")
+    return number
+
+
+def _duration(text: str) -> float:
+    return _positive(typed(parse_duration)(text), text)
+
+
+def _size(text: str) -> int:
+    return int(_positive(typed(parse_size)(text), text))
+
+
+def _latency(text: str) -> tuple[str, float]:
+    name, equals, duration = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=DURATION, such as pages=20ms, not {text!r}")
+    return name, _duration(duration)
+
+
+# What a look says, as JSON for programs.
+def as_json(answer: Answer) -> dict[str, Any]:
+    """For programs."""
+    plan, observation = answer.found.plan, answer.found.observation
+    before = plan.mean_access_time_before_seconds
+    return {
+        "words": headline(answer),
+        "decision": plan.decision,
+        "reason": plan.reason,
+        "seconds": answer.seconds,
+        "budget_bytes": observation.budget_bytes,
+        "least_bytes": least_as_fast_bytes(answer.found.plan),
+        "mean_access_time_before_seconds": before,
+        "mean_access_time_seconds": plan.mean_access_time_seconds,
+        "gain_error_ratio": gain_error_ratio(answer) if before else None,
+        "servers": [
+            _server_json(one, planned)
+            for one, planned in zip(answer.seen, plan.servers, strict=True)
+        ],
+        "not_looked_at": [{"name": one.name, "why": one.why} for one in answer.refused],
+        "notes": notes(answer),
+        "written": answer.init,
+    }
+
+
+def _server_json(seen: Seen, planned: ServerPlan) -> dict[str, Any]:
+    reads = seen.hits + seen.misses
+    known = seen.estimate if seen.is_known else None
+    return {
+        "name": seen.config.name,
+        "url": seen.config.url,
+        "size_before_bytes": seen.reading.size_bytes,
+        "size_bytes": planned.maxmemory_bytes,
+        "reads_per_second": reads / seen.seconds,
+        "hit_ratio_before": seen.hits / reads if reads else None,
+        "hit_ratio": planned.hit_ratio if known else None,
+        "curve_error_ratio": seen.error_at(planned.maxmemory_bytes) if known else None,
+        "curve": known.curve.to_json() if known else None,
+        "known_to_bytes": seen.known_to_bytes,
+        "keys_followed": seen.followed,
+        "cost_ratio": seen.cost_ratio,
+        "keep_reason": seen.estimate.keep_reason if seen.estimate else "nothing is known yet",
+    }
+
 
 # As a shell has it for a program that Ctrl-C ended.
 INTERRUPTED = 130

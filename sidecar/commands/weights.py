@@ -7,26 +7,93 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
-from sidecar.commands.settings_place import SettingsPlace, place_of
-from sidecar.config.node import ServerConfig
+from sidecar.config.node import ServerConfig, load_config
 from sidecar.config.settings_limits import SettingsLimits
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_report import MAX_REPORT_BYTES, report_limits, report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
-from sidecar.storage.store import StoreError
+from sidecar.storage.configured_stores import make_bucket, make_settings_store
+from sidecar.storage.store import BucketStore, FolderStore, StoreError
 from sidecar.team_wishes import BELIEVED_RATIO
-from solver_lambda.documents.keys import report_key, settings_key
+from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, report_key, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting
 from solver_lambda.documents.units import parse_duration, parse_size
+
+# Where a team's settings lie, as a command line says.
+_NO_PLACE = (
+    "say where the settings lie: --config FILE, or --node NODE with --folder FOLDER, or --node "
+    "NODE with --bucket BUCKET and --region REGION"
+)
+
+
+@dataclass(frozen=True)
+class SettingsPlace:
+    """Where settings lie, and what the operator says if the node's file is at hand."""
+
+    store: FolderStore | BucketStore
+    node: str
+    limits: SettingsLimits | None = None
+    server: ServerConfig | None = None
+    state_file: Path | None = None
+
+
+def place_of(options: argparse.Namespace) -> SettingsPlace:
+    """Raises DocumentError: it is not said, or makes no sense."""
+    if not SERVER_PATTERN.fullmatch(options.server):
+        raise DocumentError(f"SERVER {options.server!r} is not a server's name")
+    if options.config:
+        config = load_config(options.config)
+        servers = {server.name: server for server in config.servers}
+        if options.server not in servers:
+            raise DocumentError(
+                f"{options.config}: has no server {options.server!r}, only {', '.join(servers)}"
+            )
+        store = make_settings_store(config.controller)
+        if store is None:
+            raise DocumentError(
+                f"{options.config}: controller has no store for settings: give it a folder"
+            )
+        server = servers[options.server]
+        return SettingsPlace(store, config.node, config.limits, server, config.state_file)
+    if not options.node:
+        raise DocumentError(_NO_PLACE)
+    if not NODE_PATTERN.fullmatch(options.node):
+        raise DocumentError(f"--node {options.node!r} is not a node's name; or give --config")
+    if options.folder and options.bucket:
+        raise DocumentError("--folder and --bucket: settings lie in one of them")
+    if options.folder:
+        _check_folder(options.folder, options.node)
+        return SettingsPlace(FolderStore(options.folder), options.node)
+    if not options.bucket or not options.region:
+        raise DocumentError(_NO_PLACE)
+    return SettingsPlace(
+        make_bucket(options.bucket, options.region, options.endpoint_url), options.node
+    )
+
+
+def _check_folder(folder: Path, node: str) -> None:
+    """A typing error must not make a folder that no sidecar reads. Who may not look into one is
+    told by the store."""
+    below = folder / settings_key(node, "any")
+    for path in (folder, below.parent):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise DocumentError(
+                f"--folder {folder}: there is no {path}, so no sidecar of a node {node!r} reads "
+                "settings there; --config makes the folders of its node"
+            ) from error
+        except OSError:
+            return
 
 
 def _parse_number(text: str) -> float:

@@ -7,7 +7,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,124 @@ from sidecar.base.private_files import make_own_folder
 from sidecar.base.regular_file import open_regular
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.history_entry import read_entry
-from sidecar.control.history_rooms import Rooms
 
 log = logging.getLogger(__name__)
+
+# Room for the history's entries: of its own for each kind, so that no flood pushes out another.
+# Who gives orders has a share of it.
+
+# Entries that are kept of each kind, and of each order that had an effect.
+MOST = {"plan": 4000, "check": 2000}
+MOST_OF_OTHERS = 500
+# Plans of many servers are long.
+MOST_BYTES = 16 << 20
+# Of a page, unless one entry alone is longer.
+MOST_PAGE_BYTES = 1 << 20
+WITHOUT_EFFECT = "order without effect"
+
+
+def room_of(entry: Mapping[str, Any]) -> str:
+    """The name of the room that an entry is kept in."""
+    if entry.get("had_effect") is False:
+        return WITHOUT_EFFECT
+    what = (entry.get("order") or {}).get("what")
+    # Whoever edits the file makes no more rooms than there are orders.
+    known = ("apply", "apply_from_now_on", "recommend", "pause", "resume", "rollback")
+    return f"order to {what}" if what in known else str(entry["kind"])
+
+
+def giver_of(entry: Mapping[str, Any]) -> str:
+    """Who gave the order of an entry, as the system or the token says: neither the name that he
+    gave himself, which stands before it, nor the address or the number of a user without a name, of
+    which he may have many. Of sizes that were changed for the budget's sake it is the reason, which
+    names the servers whose clients may have brought it about. Of what a server did it is the
+    server."""
+    if entry["kind"] == "budget":
+        return str(entry["words"]).partition(":")[0]
+    if entry["kind"] == "server":
+        return str(entry.get("server"))
+    giver = str(entry.get("by", "")).rpartition(", as ")[2].partition(" at ")[0]
+    return "users without a name" if giver.startswith("uid ") else giver
+
+
+class _Room:
+    """Entries of one kind, by who gave them. What goes is the oldest of whoever has the most."""
+
+    def __init__(self) -> None:
+        self.of_givers: dict[str, dict[int, bytes]] = {}
+        self.count = 0
+        self.bytes = 0
+
+    def put(self, giver: str, number: int, text: bytes) -> None:
+        own = self.of_givers.setdefault(giver, {})
+        self.count += number not in own
+        self.bytes += len(text) - len(own.get(number, b""))
+        own[number] = text
+
+    def drop_one(self) -> None:
+        giver = max(self.of_givers, key=lambda one: len(self.of_givers[one]))
+        own = self.of_givers[giver]
+        self.bytes -= len(own.pop(next(iter(own))))
+        self.count -= 1
+        if not own:
+            del self.of_givers[giver]
+
+
+class Rooms:
+    """Entries as JSON texts, by their numbers, which rise. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, _Room] = {}
+        self._last_number = 0
+
+    def put(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep an entry, with its number, or in place of the one that has its number and time; the
+        entry with its number."""
+        name, giver, given = room_of(entry), giver_of(entry), entry.get("number")
+        room = self._rooms.setdefault(name, _Room())
+        number = given if isinstance(given, int) else 0
+        if number not in room.of_givers.get(giver, ()):
+            number = number if number > self._last_number else self._last_number + 1
+            self._last_number = number
+        numbered = {**entry, "number": number}
+        room.put(giver, number, json.dumps(numbered, separators=(",", ":")).encode())
+        most = MOST.get(name, MOST_OF_OTHERS)
+        while room.count > most or (room.bytes > MOST_BYTES and room.count > 1):
+            room.drop_one()
+        return numbered
+
+    def _all(self) -> Iterator[dict[int, bytes]]:
+        return (own for room in self._rooms.values() for own in room.of_givers.values())
+
+    def __len__(self) -> int:
+        return sum(room.count for room in self._rooms.values())
+
+    def has(self, number: int) -> bool:
+        """Whether the entry of this number is still kept."""
+        return any(number in own for own in self._all())
+
+    def all(self) -> list[bytes]:
+        """The oldest first."""
+        entries = [entry for own in self._all() for entry in own.items()]
+        return [text for _, text in sorted(entries)]
+
+    def page(self, limit: int, before: int) -> list[bytes]:
+        """The last ``limit`` entries whose numbers are below ``before``, the oldest first; fewer
+        where they are long, but one if there is one."""
+        found: list[tuple[int, bytes]] = []
+        for own in self._all():
+            entries = list(own.items())
+            end = bisect_left(entries, before, key=lambda entry: entry[0])
+            found += entries[max(0, end - limit) : end]
+        taken: list[bytes] = []
+        size = 0
+        for _, text in sorted(found, reverse=True)[:limit]:
+            size += len(text)
+            if taken and size > MOST_PAGE_BYTES:
+                break
+            taken.append(text)
+        return taken[::-1]
+
 
 # More than all rooms have, and lines that repeat one.
 MOST_READ = 50_000

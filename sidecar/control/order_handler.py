@@ -6,26 +6,60 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sidecar.base.log_setup import ALWAYS, EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
-from sidecar.control.given_back import given_back
 from sidecar.control.history import History, sizes_since
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.known_listeners import believe
+from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.sizes_in_words import ordered_sizes
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
+from sidecar.state.room_made import CLEARLY_LESS
+from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
+
+
+# Sizes that somebody set by hand, once their servers take part in plans again.
+def given_back(
+    names: Collection[str],
+    state: SidecarState,
+    readings: Mapping[str, ServerReading],
+    changed: Callable[[str, int, int, str], None],
+) -> str:
+    """Where servers go that were held at such a size, for people; ``changed`` is told of each."""
+    ways = []
+    for name in names:
+        reading, wanted = readings.get(name), state.targets_bytes.get(name)
+        has = reading.maxmemory_bytes if reading and state.control.sets_sizes else 0
+        if has and wanted and has != wanted:
+            way = "gets more as it fills" if wanted > has else "gives as others fill"
+            changed(name, has, wanted, f"its size was set by hand, and is given back: it {way}")
+            ways.append(f"{name} goes from {format_size(has)} to {format_size(wanted)}")
+    if ways:
+        return f"; {', '.join(ways)}, as memory is handed over"
+    if state.room is not None:
+        return "; what others gave for it goes back to them"
+    lends = [
+        name
+        for name in names
+        if (one := readings.get(name)) and one.counted_bytes < CLEARLY_LESS * one.maxmemory_bytes
+    ]
+    if lends:
+        others = f"what {', '.join(lends)} does not use of its size goes to whoever fills it"
+        return f"; {others}, and the next plan decides"
+    return "; nothing changes until the next plan"
+
 
 # A pause that cannot end is tried to be ended again.
 _AGAIN_SECONDS = 60.0

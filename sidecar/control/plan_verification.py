@@ -13,8 +13,8 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
 from sidecar.control.plan_outcome import Check, PlanOutcome
-from sidecar.control.room_givers import RoomGivers
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.server_reading import ServerReading
 from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
@@ -23,6 +23,47 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
+
+
+class RoomGivers:
+    """Who lost keys as it made room for others, and misses them until it has filled again.
+
+    Of one node. What such a server misses is nothing that a plan did, nor one that comes next.
+
+    Attributes:
+        refilling: servers that have what is planned for them again, or are on the way there, and
+            hold less than before; for a cycle at most, as loads change.
+    """
+
+    def __init__(self) -> None:
+        self.refilling: set[str] = set()
+        self._used_bytes: dict[str, int] = {}
+        self._lost: dict[str, tuple[int, float]] = {}
+
+    def look(
+        self,
+        readings: Mapping[str, ServerReading | None],
+        giving: Collection[str],
+        targets_bytes: Mapping[str, int],
+        cycle_seconds: float,
+    ) -> None:
+        """``giving``: those that have other sizes for now."""
+        for name, reading in readings.items():
+            if reading is None:
+                continue
+            used_bytes, at_seconds = reading.counted_bytes, reading.at_seconds
+            if name in giving:
+                held_bytes, _ = self._lost.get(name, (self._used_bytes.get(name, used_bytes), 0.0))
+                self._lost[name] = held_bytes, at_seconds
+                continue
+            self._used_bytes[name] = used_bytes
+            held_bytes, gave_at_seconds = self._lost.get(name, (0, 0.0))
+            held_bytes = min(held_bytes, targets_bytes.get(name, held_bytes))
+            is_over = at_seconds > gave_at_seconds + cycle_seconds
+            if is_over or used_bytes >= FULL_RATIO * held_bytes:
+                self._lost.pop(name, None)
+        self.refilling = self._lost.keys() - set(giving)
+
 
 # Doubled with each plan in a row that failed, from one cycle on.
 _MOST_DOUBLINGS = 5

@@ -21,7 +21,6 @@ from sidecar.control.gain_by_curves import access_seconds
 from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
-from sidecar.control.standstill import standstill
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.plans.node_memory import memory_words
@@ -32,6 +31,41 @@ from solver_lambda.documents.units import format_size
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
+from sidecar.observation_cycle import LONGEST_UNREST_SECONDS
+from solver_lambda.documents.units import format_duration
+
+# What stands still: an observation that is late, and a server that has still to shrink.
+
+# A plan that shrinks a server in portions may take a cycle or two.
+MOST_CYCLES = 3
+
+
+def standstill(cycle: ObservationCycle, actuator: Actuator) -> list[str]:
+    """A sentence each."""
+    found = []
+    longest_seconds = cycle.config.cycle.maximum_age_seconds
+    late_seconds = time.time() - cycle.latest_at_seconds
+    if late_seconds > max(longest_seconds, 2 * LONGEST_UNREST_SECONDS):
+        found.append(
+            f"the observation is {format_duration(late_seconds)} late, more than a whole cycle: no "
+            "plan is made meanwhile; the log says what it waits for"
+        )
+    if actuator.looks_on:
+        return found
+    sizes = actuator.intermediate_sizes.sizes_bytes
+    for state in actuator.latest:
+        since = cycle.shrinking_since.get(state.name, math.inf)
+        waited_seconds = time.monotonic() - since
+        size = sizes.get(state.name, 0)
+        if waited_seconds > MOST_CYCLES * longest_seconds and size < state.maxmemory_bytes:
+            found.append(
+                f"{state.name} has been on its way to {format_size(size)} for "
+                f"{format_duration(waited_seconds)}, and has "
+                f"{format_size(int(state.maxmemory_bytes))}: the others wait for that memory; see "
+                "its size, policy and log"
+            )
+    return found
+
 
 KIND, VERSION = "spreds.status", 1
 

@@ -7,12 +7,14 @@ import http.client
 import io
 import json
 import logging
+import os
 import secrets
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from sidecar.base.metrics import Metrics
@@ -21,7 +23,6 @@ from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
-from sidecar.controllers.solver_listener import StrangerError, check_listener
 from sidecar.plans.plan_check import TakePlan
 from solver_lambda.documents.document_key import (
     HEADER,
@@ -32,8 +33,46 @@ from solver_lambda.documents.document_key import (
 )
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
+from solver_lambda.http.listening_sockets import (
+    accepted_ends,
+    is_of_this_machine,
+    listening_users,
+)
+from solver_lambda.http.message import users_in_words
 
 log = logging.getLogger(__name__)
+
+
+# Who has the port of a solver on this machine: any local user may take it while it is down, or
+# have our connection while it listens.
+class StrangerError(Exception):
+    """Another one than root and our user; words for people."""
+
+
+def check_listener(connected: socket.socket, wait_seconds: float) -> None:
+    """Of a connection in plain text, before anything is sent; waits so long until it is accepted.
+
+    Raises:
+        StrangerError: nothing may be sent.
+        OSError: nobody accepts it, or the kernel does not tell.
+    """
+    if not is_of_this_machine(connected):
+        return
+    host, port, *_ = connected.getpeername()
+    address = ip_address(host)
+    _check(listening_users((address,), port), "there listens")
+    # Nor to whom nobody can see: a port may be forwarded, or have had a stranger a moment ago.
+    _check({end.user_id for end in accepted_ends(connected, wait_seconds)}, "our connection has")
+
+
+def _check(users: set[int], have_it: str) -> None:
+    if not users or users - {0, os.geteuid()}:
+        who = users_in_words(users) or "nobody who can be seen"
+        raise StrangerError(
+            f"{have_it} {who}, not our user or root, and nothing was sent: with "
+            "controller.key_file and no token, nobody else's plan is believed"
+        )
+
 
 MAX_REASON_CHARACTERS = 300
 MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES  # of a plan in chunks, whose lengths come with them

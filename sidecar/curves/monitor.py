@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.curves.anchoring import Anchor
 from sidecar.curves.backend_latency import BackendLatency
-from sidecar.curves.batch_by_parts import Parts
+from sidecar.curves.batch_by_parts import Parts, references_of
 from sidecar.curves.calibration import FIRST_OBJECT_BYTES, Calibration
 from sidecar.curves.compiled_batch import CompiledBatch
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
@@ -17,9 +19,7 @@ from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
-from sidecar.curves.objects_beside import ObjectsBeside
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
-from sidecar.curves.rate_increase import RateIncrease
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.curves.served_reads import (
@@ -37,6 +37,85 @@ from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.server_reading import ServerReading
+
+# The successor knows enough when it has seen this share of what the present stack has seen, less
+# so many standard errors of that: a few objects tell hardly how much it was.
+_SEEN_SHARE, _ERRORS = 0.9, 2.0
+
+
+class RateIncrease:
+    """The objects of a higher rate have no history. So a successor learns beside the present stack,
+    and takes its place when it has seen as much.
+
+    Attributes:
+        successor: takes the same batches as the present stack; ``None``: none is needed.
+    """
+
+    def __init__(self, half_life_seconds: float) -> None:
+        self._half_life_seconds = half_life_seconds
+        self._since_us = 0
+        self.successor: Shards | None = None
+
+    def give_up(self) -> None:
+        """The server is empty, and the present stack as well."""
+        self.successor = None
+
+    def take(self, batch: Batch, parts: Parts) -> Shards:
+        """The stack to go on with. The successor, if there is one, takes what the present one has
+        taken."""
+        shards = parts.shards
+        if shards.threshold is None or shards.threshold >= batch.threshold:
+            self.successor = None
+            return shards
+        if self.successor is None:
+            if shards.live_objects is None or len(shards) < shards.live_objects // 4:
+                self.successor = Shards(shards.live_objects)
+                self._since_us = batch.last_time_us
+            return shards
+        successor = self.successor
+        references_of(successor, batch, parts)
+        successor.volatile = shards.volatile
+        age_seconds = (batch.last_time_us - self._since_us) / 1e6
+        if not self._has_seen_as_much(shards) and age_seconds <= self._half_life_seconds:
+            return shards
+        successor.simulation, self.successor = shards.simulation, None
+        if successor.simulation is not None:
+            successor.fit_simulation()
+        return successor
+
+    def _has_seen_as_much(self, shards: Shards) -> bool:
+        successor = self.successor
+        if successor is None or not successor.rate or len(successor) < len(shards):
+            return False
+        seen = successor.stack.total_weight / successor.rate
+        share = max(0.0, _SEEN_SHARE - _ERRORS / math.sqrt(max(1, len(shards))))
+        return seen >= share * shards.stack.total_weight / max(shards.rate, 1e-18)
+
+
+# So many records for each live object bring at most as many objects.
+RECORDS_PER_OBJECT = 4
+
+
+class ObjectsBeside:
+    """Prunes lifetimes and simulated caches to the objects of the stack, after so many records
+    that they may have become many. An observation prunes them as well, but may be an hour away."""
+
+    def __init__(self, live_objects: int | None) -> None:
+        self._most_records = RECORDS_PER_OBJECT * (live_objects or LIVE_OBJECTS)
+        self._records = 0
+
+    def take(self, records: int, shards: Shards, lifetimes: Lifetimes) -> None:
+        """So many more have been taken."""
+        self._records += records
+        if self._records > self._most_records:
+            self.prune(shards, lifetimes)
+            shards.prune_simulation()
+
+    def prune(self, shards: Shards, lifetimes: Lifetimes) -> None:
+        """Forget lifetimes of objects that are not in the stack."""
+        lifetimes.keep_only(shards.stack)
+        self._records = 0
+
 
 CYCLE_SECONDS = 3600.0
 # Objects deeper than the budget by this are dropped: sizes are only known about so well.

@@ -18,12 +18,52 @@ from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
 from sidecar.curves.warm_up import WarmUp
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
-from sidecar.half_lives.way_back import going_back, kept_for_bounds, kept_for_needs
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
+from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
+
+
+# The observation by which plans go back to the first sizes, and who keeps more than these.
+def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
+    """To these sizes, where a team's bounds leave the choice."""
+    servers = []
+    for server in observation.servers:
+        if (size := sizes_bytes.get(server.name)) is not None:
+            if server.maximum_bytes is not None:
+                size = min(size, server.maximum_bytes)
+            size = max(size, server.minimum_bytes)
+            server = replace(server, minimum_bytes=size, maximum_bytes=size)
+        servers.append(server)
+    return replace(observation, servers=tuple(servers), goes_back=True)
+
+
+def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
+    """The sizes of servers of which ``back``, by its least sizes, breaks a bound that a team set:
+    that may be worth more to it than all that is lost by it. One that is not met takes no
+    memory."""
+    return {
+        server.name: server.maxmemory_bytes
+        for server, then in zip(now.servers, back.servers, strict=True)
+        if server.keep_reason is None
+        for bound in bounds_of(server)
+        if bound.is_met(server.maxmemory_bytes) and not bound.is_met(then.minimum_bytes)
+    }
+
+
+def kept_for_needs(
+    now_bytes: Mapping[str, int], first_bytes: Mapping[str, int], needed_bytes: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes of servers that hold what they cannot evict: with the first ones, others would have
+    made room for that."""
+    return {
+        name: min(size, first_bytes[name] + needed_bytes[name])
+        for name, size in now_bytes.items()
+        if name in needed_bytes
+    }
+
 
 # Sizes are planned already where a sidecar starts amid plans: nothing presses, and curves of a
 # minute have taken back plans of an hour.

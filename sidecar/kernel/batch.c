@@ -107,7 +107,7 @@ static int make_room(struct batch_room *room, uint64_t count)
 
 /* ---------------------------------------------------------------- columns */
 
-/* As sidecar/curves/allocation.py. */
+/* As sidecar/curves/shards.py. */
 static int64_t allocated(uint32_t size_bytes, int64_t is_libc)
 {
     int64_t size = size_bytes, step = 16;

@@ -15,12 +15,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
-from sidecar.look.look_records import LookRecord, record_table
 from sidecar.look.looked_server import (
     MOST_AT_ONCE,
     CannotBeLookedAtError,
@@ -29,8 +30,46 @@ from sidecar.look.looked_server import (
 )
 from sidecar.look.question_cost import within_own_time
 from sidecar.look.questions import packed, refusal_words
-from sidecar.samples.batch import Batch
-from sidecar.samples.wire_format import DEFAULT_MODULUS, SOURCE_PATCH, Operation
+from sidecar.samples.batch import Batch, record_type
+from sidecar.samples.wire_format import (
+    DEFAULT_MODULUS,
+    FLAG_SIZE_ALLOCATED,
+    FLAG_SIZE_KNOWN,
+    FLAG_TTL,
+    FLAG_TTL_KNOWN,
+    SOURCE_PATCH,
+    Operation,
+)
+
+# What a look found, in the form in which a sampler in the server would send it.
+_MOST_U4 = 2**32 - 1
+_RECORD = record_type()
+
+
+class LookRecord(NamedTuple):
+    """What happened to a key, in which second by the server's clock; ``tie`` orders equal ones."""
+
+    second: int
+    tie: float
+    operation: Operation
+    key: FollowedKey
+
+
+def record_table(records: Sequence[LookRecord], now_seconds: float) -> npt.NDArray[Any]:
+    """In their order, shape (n,), with TTLs as they are left now (Unix time)."""
+    table = np.zeros(len(records), _RECORD)
+    for place, record in enumerate(records):
+        key = record.key
+        left_ms = min(_MOST_U4, max(0, key.expires_at_seconds - now_seconds) * 1e3)
+        flags = FLAG_SIZE_KNOWN | FLAG_SIZE_ALLOCATED if key.size_bytes else 0
+        if key.expires_at_seconds < NEVER:
+            flags |= FLAG_TTL | FLAG_TTL_KNOWN
+        table[place] = (
+            *(key.hash, min(key.size_bytes, _MOST_U4), key.database & 0xFFFF),
+            *(record.operation, flags, left_ms if flags & FLAG_TTL else 0, 0),
+        )
+    return table
+
 
 MOST_KEYS = 8_192
 """Followed of one server, those that are gone included."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sidecar.base.metrics import Metrics
 from sidecar.base.rate_limit import RateLimit
@@ -28,7 +29,6 @@ from sidecar.servers.reserved_memory import (
 )
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.sizes_in_words import tell_needs
-from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -36,6 +36,55 @@ from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
+
+# Servers that gave keys for what came and went: they had filled what they have, and will again.
+
+# Of what it held when it last evicted: with less somebody has emptied it.
+_EMPTIED = 0.75
+# A server tells of its clients' buffers up to a second late: until then they seem to be keys.
+_TOLD_SECONDS = 3.0
+
+
+class _Held(NamedTuple):
+    """The least that a server held in the seconds after it last evicted a key."""
+
+    evicted_at_seconds: float
+    keys: int
+    keys_bytes: int
+
+
+class Squeezed:
+    """Who has evicted keys, and was not emptied since; what replicas evict is their primaries' own.
+
+    Attributes:
+        names: of these servers.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._evicted: dict[str, int] = {}
+        self._held: dict[str, _Held] = {}
+
+    def look(self, readings: Mapping[str, ServerReading]) -> None:
+        """Take what servers said last."""
+        for name, one in readings.items():
+            before = self._evicted.get(name, one.evicted_keys)
+            self._evicted[name] = one.evicted_keys
+            held = self._held.get(name)
+            keys_bytes = one.counted_bytes - one.unevictable_bytes
+            if one.ignores_maxmemory or one.evicted_keys < before:  # or it has restarted
+                self._held.pop(name, None)
+            elif one.evicted_keys > before:
+                self._held[name] = _Held(one.at_seconds, one.keys, keys_bytes)
+            elif held and one.at_seconds < held.evicted_at_seconds + _TOLD_SECONDS:
+                least = min(held.keys, one.keys), min(held.keys_bytes, keys_bytes)
+                self._held[name] = _Held(held.evicted_at_seconds, *least)
+            elif held and (
+                one.keys < _EMPTIED * held.keys or keys_bytes < _EMPTIED * held.keys_bytes
+            ):
+                del self._held[name]
+        self.names = self._held.keys() & readings.keys()
+
 
 # So often sizes change for what clients hold, then once in so long: each is a line of the history.
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0

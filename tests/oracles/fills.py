@@ -1,11 +1,11 @@
-"""The fills of ``sidecar/curves/fills.py`` in Python."""
+"""The fills of ``sidecar/curves/backend_latency.py`` in Python."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.curves.fills import WAIT_BINS
+from sidecar.curves.backend_latency import WAIT_BINS
 from sidecar.samples.wire_format import Operation
 
 _READ_HIT, _READ_MISS, _WRITE = map(int, (Operation.READ_HIT, Operation.READ_MISS, Operation.WRITE))

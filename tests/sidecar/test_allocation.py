@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.curves.allocation import allocated_bytes
+from sidecar.curves.shards import allocated_bytes
 
 # As jemalloc 5 prints them for a quantum of 16 bytes, less the 8.
 CLASSES = [

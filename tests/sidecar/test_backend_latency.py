@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency
-from sidecar.curves.fills import Fills
+from sidecar.curves.backend_latency import LONGEST_SECONDS, BackendLatency, Fills
 from sidecar.samples.batch import Batch, decode_batch
 from tests.oracles.fills import Fills as PythonFills
 from workloads.sample_batches import SampledServer, number_hashes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.control.buffer_watch import OVER_SECONDS, BufferWatch
+from sidecar.control.server_watches import BUFFERS_OVER_SECONDS, BufferWatch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
@@ -57,9 +57,9 @@ def test_bursts_are_told_once_an_hour_and_counted(start_server: StartServer) -> 
     assert watch.just_now == set()
     _burst(server)
     assert list(watch.look(5.0, {"a": _read(server)})) == []
-    (problem,) = watch.problems(5.0 + OVER_SECONDS)
+    (problem,) = watch.problems(5.0 + BUFFERS_OVER_SECONDS)
     assert ", 2 times since " in problem
-    assert list(watch.problems(5.1 + OVER_SECONDS)) == []
+    assert list(watch.problems(5.1 + BUFFERS_OVER_SECONDS)) == []
 
 
 def test_a_server_that_is_cut_or_restarts_evicts_for_no_buffers(start_server: StartServer) -> None:

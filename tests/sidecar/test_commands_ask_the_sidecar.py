@@ -20,10 +20,10 @@ from sidecar.cli import main
 from sidecar.commands import explain
 from sidecar.commands.change_words import _what_counted_anew, in_the_last_day
 from sidecar.commands.curve_words import apart_words
-from sidecar.commands.explain_node import last_plan_sentences
+from sidecar.commands.explain import last_plan_sentences
 from sidecar.commands.explain_words import server_sentences
 from sidecar.commands.plan_words import guessed
-from sidecar.commands.status_short import print_short
+from sidecar.commands.status import print_short
 from sidecar.commands.status_words import _expected, print_status
 from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig

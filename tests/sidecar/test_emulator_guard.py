@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.delivery.message_signature import CertificateUnavailableError, SignatureCheck
-from sidecar.storage import answer_bound, emulator_guard
+from sidecar.storage import aws, emulator_guard
 from sidecar.storage.emulator_listeners import believe_listeners
 from sidecar.storage.store import StoreError
 from sidecar.storage.store_s3 import S3Store
@@ -163,7 +163,7 @@ def test_our_own_emulator_gives_a_certificate() -> None:
 def test_an_answer_without_an_end_is_not_read_to_it(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_bound, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(aws, "MOST_BYTES", 1 << 20)
     endless = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult>"
     with answering(endless, b"<Contents></Contents>" * 4000) as url:
         store = S3Store("observations", "us-east-1", url.removesuffix("/plans?x=1"))

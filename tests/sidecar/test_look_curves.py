@@ -12,13 +12,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from sidecar.commands.look import as_json
 from sidecar.commands.look_answer import Answer, rows
-from sidecar.commands.look_json import as_json
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import progress_words
 from sidecar.commands.look_words import headline, in_words
 from sidecar.config.node import ServerConfig
-from sidecar.look.beyond import extended
 from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
@@ -26,7 +25,7 @@ from sidecar.look.looked_server import LookedServer
 from sidecar.look.looking import Looking, Refused
 from sidecar.look.node_file import node_config
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS
-from sidecar.look.server_look import ServerLook
+from sidecar.look.server_look import ServerLook, extended
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
 from solver_lambda.documents.curve import MissRatioCurve

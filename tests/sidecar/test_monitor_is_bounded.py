@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sidecar.curves.batch_by_parts import take_by_parts
-from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.objects_beside import RECORDS_PER_OBJECT
+from sidecar.curves.monitor import RECORDS_PER_OBJECT, ServerMonitor
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from tests.oracles.fills import Fills

@@ -11,13 +11,13 @@ import pytest
 from sidecar.base.log_setup import RepeatFilter
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
-from sidecar.controllers.cloud import CloudController
+from sidecar.controllers.configured_controller import CloudController
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.daemon import Sidecar
-from sidecar.half_lives.way_back import going_back
+from sidecar.half_lives.planning_basis import going_back
 from sidecar.plans.plan_check import TakePlan
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key

@@ -29,9 +29,9 @@ from sidecar.preflight.endpoint import (
     check_way_for,
     server_process,
 )
-from sidecar.preflight.files import _check_group
 from sidecar.preflight.listeners import Listener, check_listen, tcp_listener
 from sidecar.preflight.machine import check_machine
+from sidecar.preflight.preflight import _check_group
 from sidecar.preflight.rights import HARMLESS_KNOB, NEEDED, WANTED, acl_line
 from sidecar.state.node_lock import is_locked, node_lock
 from tests.secret_file import write_secret

@@ -13,7 +13,7 @@ from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.preflight.cloud import check_cloud
 from sidecar.preflight.finding import Finding
-from sidecar.preflight.service import check_service
+from sidecar.preflight.preflight import check_service
 from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.fixtures import StartServer, WriteNode

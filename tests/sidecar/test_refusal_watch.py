@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import redis
 
-from sidecar.control.refusal_watch import LASTS_SECONDS, OVER_SECONDS, RefusalWatch
+from sidecar.control.server_watches import LASTS_SECONDS, REFUSED_OVER_SECONDS, RefusalWatch
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
@@ -36,11 +36,11 @@ def test_a_server_without_memory_for_writes_is_told_once_that_lasts(
     server.client.set("kept", b"x" * 2 * MB)
     server.client.config_set("maxmemory", 2 * MB)
     assert list(watch.look(1.0, {"a": _refuse(server, 3)})) == []
-    (problem,) = watch.problems(1.0 + OVER_SECONDS)
+    (problem,) = watch.problems(1.0 + REFUSED_OVER_SECONDS)
     assert problem.startswith("a refused 3 writes since ")
     assert ": it used " in problem
     assert " of 2 MiB, and " in problem
-    assert list(watch.problems(1.1 + OVER_SECONDS)) == []
+    assert list(watch.problems(1.1 + REFUSED_OVER_SECONDS)) == []
     assert list(watch.look(0.9 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
     assert watch.lasting(0.9 + LASTS_SECONDS) == []
     ((name, words),) = watch.look(1.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})
@@ -50,7 +50,7 @@ def test_a_server_without_memory_for_writes_is_told_once_that_lasts(
     assert list(watch.look(2.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
     assert next(watch.problems(2.0 + LASTS_SECONDS)).startswith("a refused 6 writes since ")
     # After a while without any it is another event.
-    later = 3.0 + LASTS_SECONDS + OVER_SECONDS
+    later = 3.0 + LASTS_SECONDS + REFUSED_OVER_SECONDS
     assert list(watch.look(later, {"a": _refuse(server, 1)})) == []
     assert next(watch.problems(later)).startswith("a refused a write since ")
     assert len(list(watch.look(later + LASTS_SECONDS, {"a": _refuse(server, 1)}))) == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.delivery.message_signature import SignatureCheck
+from sidecar.servers.budget_keeper import Squeezed
 from sidecar.servers.promotions import LastingKeys, follow_roles, held_bytes
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.squeezed import Squeezed
 from sidecar.servers.unevictable import HEADROOM_BYTES
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write

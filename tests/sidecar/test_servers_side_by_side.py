@@ -16,8 +16,8 @@ from sidecar.servers import (
     side_by_side,
 )
 from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.server_contact import UnansweredSizes
 from sidecar.servers.server_errors import ServerDownError
-from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
 from tests.sidecar.fixtures import MakeNode
 from workloads.local_node import WAIT_LIMIT_SECONDS, wait_until

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.history import _folded
-from sidecar.commands.history_words import concerning, in_short
+from sidecar.commands.history import _folded, concerning, in_short
 from sidecar.control.server_events import set_again
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.sidecar_state import SidecarState

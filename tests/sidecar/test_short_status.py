@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.status import print_short
 from sidecar.commands.status_gains import gains
-from sidecar.commands.status_short import print_short
 from sidecar.commands.status_words import is_unfilled, print_status, waits_words
 from sidecar.servers.server_errors import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status

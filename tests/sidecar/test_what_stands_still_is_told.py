@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sidecar.control.gain_by_curves import RecommendedGain, access_seconds
-from sidecar.control.standstill import MOST_CYCLES, standstill
+from sidecar.control.status_document import MOST_CYCLES, standstill
 from sidecar.servers.transitions import ServerState
 from sidecar.state.gain_since_installation import GainSinceInstallation
 from solver_lambda.documents.curve import MissRatioCurve

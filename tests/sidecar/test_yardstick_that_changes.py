@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sidecar.config.node import read_config
-from sidecar.control.yardstick import Yardstick
-from sidecar.curves.growth_margin import GrowthMargin
+from sidecar.control.control_plane import Yardstick
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.read_counts import GrowthMargin
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.planning_basis import PlanningBasis
 from solver_lambda.documents.curve import MissRatioCurve
