@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import chdir
-from pathlib import Path
 
 from sidecar.base.plain_text import plain
 from sidecar.commands.mrc_options import (
@@ -20,64 +17,6 @@ from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import STDIN, TraceError
 from sidecar.traces.reading import Reading, unused_columns
 from sidecar.traces.registry import FORMATS
-
-# The picture of `spreds mrc --plot`.
-_STEPS = 500  # more than a picture has pixels for would only make the file large
-_BAND_STANDARD_ERRORS = 2.0
-
-
-def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool) -> None:
-    """Draw curves, each with its trace's name, over sizes in even ratios, and a band around those
-    that are sampled: twice the standard error to each side.
-
-    Raises:
-        TraceError: it cannot be drawn or written.
-    """
-    try:
-        # Its settings may hold code, and it takes them from where we are, which may be anybody's.
-        with chdir("/"):
-            from matplotlib.figure import Figure
-    except ImportError as error:
-        raise TraceError(
-            "--plot needs the Python package 'matplotlib' (pip install matplotlib, or spreds with "
-            "its extra 'mrc')"
-        ) from error
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axis = figure.subplots()
-    for trace, curve in curves:
-        sizes = even_ratios(curve)
-        ratios = curve.miss_ratios_at(sizes)
-        (line,) = axis.step(sizes, ratios, where="post", label=Path(trace).name)
-        errors = [_BAND_STANDARD_ERRORS * error for error in curve.standard_errors_at(sizes)]
-        if any(errors):
-            axis.fill_between(
-                sizes,
-                [max(0.0, ratio - error) for ratio, error in zip(ratios, errors, strict=True)],
-                [min(1.0, ratio + error) for ratio, error in zip(ratios, errors, strict=True)],
-                step="post",
-                color=line.get_color(),
-                alpha=0.2,
-                linewidth=0,
-            )
-    axis.set_xlabel("cache size, bytes" if in_bytes else "cache size, objects")
-    axis.set_ylabel("miss ratio")
-    axis.set_ylim(0, 1)
-    axis.set_xscale("log")
-    axis.legend()
-    try:
-        figure.savefig(file)
-    except OSError as error:
-        raise TraceError(f"--plot {file}: cannot be written: {error.strerror}") from error
-    except ValueError as error:
-        raise TraceError(f"--plot {file}: {error}") from error
-
-
-def even_ratios(curve: TraceCurve) -> list[int]:
-    """Sizes from where the curve begins to where it is flat."""
-    first, last = (curve.sizes[0], curve.sizes[-1]) if curve.sizes else (1, 1)
-    step = (last / first) ** (1 / _STEPS)
-    return sorted({first, last, *(round(first * step**place) for place in range(1, _STEPS))})
-
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +95,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
             except TraceError as error:
                 code = max(code, _told(error))
         if options.plot and curves:
-            from sidecar.commands.mrc import draw
+            from sidecar.commands.mrc_picture import draw
 
             draw(options.plot, curves, in_bytes=options.bytes)
     except TraceError as error:
