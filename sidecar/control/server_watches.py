@@ -138,9 +138,9 @@ class _Refused:
 
 
 class RefusalWatch:
-    """Of one sidecar. A refusal counts where the server had more than its limit and nothing left to
-    evict, before it or after, or has evicted more keys for it than are left: a large value counts
-    only while it is written. Others, as for a missing password, are no matter of memory. Times are
+    """Of one sidecar. A refusal counts where the server says that it was for want of memory:
+    others, as for a missing password, anybody can have. Of one that does not say, it counts where
+    the server had more than its limit and nothing left to evict, before it or after. Times are
     Unix time."""
 
     def __init__(self) -> None:
@@ -157,12 +157,11 @@ class RefusalWatch:
             if before is None or before.run_id != reading.run_id:
                 self._refused.pop(name, None)
                 continue
-            writes = reading.refused_writes - before.refused_writes
             had = next(filter(_has_no_room, (reading, before)), None)
-            if had is None and reading.evicted_keys - before.evicted_keys > reading.keys:
-                had = reading
-            if writes <= 0 or had is None:
+            writes = _refused(before, reading, has_no_room=had is not None)
+            if writes <= 0:
                 continue
+            had = had or reading
             known = self._refused.get(name)
             if known is None or now_seconds - known.last_seconds > REFUSED_OVER_SECONDS:
                 self._refused[name] = _Refused(now_seconds, now_seconds, writes, had)
@@ -190,6 +189,13 @@ class RefusalWatch:
                     f"{name} refused {writes} since {time_of_day(one.since_seconds)}, for want of "
                     f"memory: {_why(one.last)}"
                 )
+
+
+def _refused(before: ServerReading, now: ServerReading, *, has_no_room: bool) -> int:
+    """Writes between two readings, for want of memory."""
+    if before.refused_for_memory is not None and now.refused_for_memory is not None:
+        return now.refused_for_memory - before.refused_for_memory
+    return now.refused_writes - before.refused_writes if has_no_room else 0
 
 
 def _has_no_room(reading: ServerReading) -> bool:

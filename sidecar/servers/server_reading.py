@@ -177,7 +177,8 @@ class ServerReading:
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from one that is no cache, see ``work_of``.
         evicted_keys, writes, refused_writes: since its counters began; of writes such as make it
-            larger, carried out and refused.
+            larger, carried out and refused, whatever for.
+        refused_for_memory: commands that it refused as it had no memory left; ``None``: unknown.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
@@ -218,6 +219,7 @@ class ServerReading:
     evicted_keys: int = 0
     writes: int = 0
     refused_writes: int = 0
+    refused_for_memory: int | None = None
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()
     replication_id: str = ""
