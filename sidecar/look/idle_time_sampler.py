@@ -81,6 +81,8 @@ MOST_CLUSTER_KEYS = 500_000
 _MOST_GROWTH = 16
 # And so many times are kept while they are looked for: then fewer of them are followed.
 _MOST_KEPT = 4
+# So many times fewer than they would be are too few.
+_MOST_THIN = 16
 # Of a processor of ours, for one round: whoever answers may be anybody.
 _MOST_ROUND_SECONDS = 10.0
 # Asked at once, between two looks at the server's clock.
@@ -126,7 +128,7 @@ class IdleTimeSampler:
         self._scan = KeyScan(server, first, whole=told.is_cluster or total <= most_keys)
         # Its clients could fill it meanwhile, and then this process.
         self._most_found = 2 * MOST_CLUSTER_KEYS if told.is_cluster else _MOST_GROWTH * most_keys
-        self._most_kept = _MOST_KEPT * most_keys
+        self._most_keys, self._most_kept = most_keys, _MOST_KEPT * most_keys
         self._random = Random(0)
         self.keys = FollowedKeys(os.urandom(16))
         self._hashed_share = min(1.0, first / max(1, total)) if told.is_cluster else 1.0
@@ -174,6 +176,12 @@ class IdleTimeSampler:
         if found is not None:
             self._look_again_after(found)
         return self._batch(records, told), told
+
+    def is_too_thin(self, told: Told) -> bool:
+        """Whether so few keys are left below T, where a look that begins now would follow many."""
+        total = sum(told.databases.values())
+        followed = total * self.keys.threshold / DEFAULT_MODULUS
+        return followed < min(total, self._most_keys) / _MOST_THIN
 
     def _look_for_keys(self, is_over: Callable[[], bool]) -> int | None:
         """How many new ones there are; ``None``: it was not looked for any."""

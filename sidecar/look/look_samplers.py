@@ -113,6 +113,15 @@ class LookSampler:
 
     def _run(self) -> None:
         self._own_since_seconds = time.thread_time()
+        # What the look before it has taken, however that ended.
+        self._pause_seconds = max(0.0, self._own.rest_until_seconds - time.monotonic())
+        self._wait(self._pause_seconds)
+        try:
+            self._look_again_and_again()
+        finally:
+            self._owe(0.0)
+
+    def _look_again_and_again(self) -> None:
         # One for all attempts: a password that was refused is read again from its file.
         server = LookedServer(self._config, own=self._own)
         while not self._is_over():
@@ -129,10 +138,15 @@ class LookSampler:
     def _rest(self, seconds: float) -> None:
         """At least, and until it has taken no more of us than it may, whatever the server says
         that it cost."""
-        own_seconds = time.thread_time() - self._own_since_seconds
-        self._pause_seconds = max(seconds, own_seconds / _MOST_OWN_COST)
+        self._owe(seconds)
         self._wait(self._pause_seconds)
-        self._own_since_seconds = time.thread_time()
+
+    def _owe(self, seconds: float) -> None:
+        now_seconds = time.thread_time()
+        own_seconds, self._own_since_seconds = now_seconds - self._own_since_seconds, now_seconds
+        self._pause_seconds = max(seconds, own_seconds / _MOST_OWN_COST)
+        until_seconds = time.monotonic() + own_seconds / _MOST_OWN_COST
+        self._own.rest_until_seconds = max(self._own.rest_until_seconds, until_seconds)
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -155,13 +169,16 @@ class LookSampler:
             most_keys=self._most_keys,
             scans_after_seconds=self._scans_after_seconds,
         )
-        cost, began = QuestionCost(server, told), time.monotonic()
+        cost, began, failed = QuestionCost(server, told), time.monotonic(), 0
         while not self._is_over():
             try:
                 batch, told = sampler.round(server.tell, self._is_over)
             except ServerDownError as error:
-                # Whoever reads it tells of that, too; what was learnt stays, unless it restarts.
-                log.debug("server %s is looked at again: %s", self._config.name, error)
+                # What was learnt stays, unless it restarts. Whoever reads it may be answered: once
+                # more, and it is told.
+                failed += 1
+                if failed > 1:
+                    self._refuse(f"cannot be asked: {error}")
                 self._rest(AGAIN_SECONDS)
                 continue
             except ServerRefusedError as error:
@@ -169,6 +186,7 @@ class LookSampler:
             if told.reading.run_id != run_id:
                 return
             self._refused.reset()
+            failed = 0
             if self._own.refused or not cost.seconds:
                 self._own.refused = ""
                 log.info("server %s is looked at from outside", self._config.name)
@@ -177,6 +195,9 @@ class LookSampler:
             self._own.cost_ratio = cost.seconds / max(1.0, time.monotonic() - began)
             self._rest(pause_seconds(sampler.oldest_seconds, spent, self._most_cost))
             sampler.keys.thin_out(self._threshold, self._forgotten, self._most_keys)
+            if sampler.is_too_thin(told):
+                log.info("server %s is looked at anew: it holds far fewer keys", self._config.name)
+                return
 
     def _give(self, batch: Batch, sampler: IdleTimeSampler) -> None:
         absent = [key.identity for key in sampler.keys if not key.is_present]

@@ -14,6 +14,8 @@ class OwnQuestions:
     Attributes:
         alone: held by who asks and counts, or reads figures: nobody does the one amid the other.
         cost_ratio: of a core of the server, for them, as it says.
+        rest_until_seconds: none are asked before this time of the monotonic clock, whoever asks: so
+            much of our processor they have taken.
         refused: why its keys cannot be looked at, for people; empty: they can, as far as is known.
     """
 
@@ -23,6 +25,7 @@ class OwnQuestions:
         # What the counters said last: those of another process, and reset ones, begin at 0.
         self._run_id, self._raw_reads = "", 0
         self.refused, self.cost_ratio = "", 0.0
+        self.rest_until_seconds = 0.0
 
     def count(self, found: int, missing: int) -> None:
         """Keys that were asked after, ``alone``."""

@@ -443,3 +443,53 @@ def test_keys_that_are_gone_are_forgotten_and_those_that_are_there_stay() -> Non
     followed[0].is_present = True
     keys.forget([key.identity for key in followed[:2]])
     assert list(keys) == [followed[0], followed[2]]
+
+
+def test_what_a_look_has_taken_of_us_the_next_one_rests_for(
+    start_server: StartServer, load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may end a look whenever it likes, by another policy or role."""
+    server = start_server("16mb", STOCK)
+    server.client.set("key", "x")
+    config = load_node({"s0": server.url})
+    asked_of = RedisServer(config.servers[0])
+    stop = threading.Event()
+    looks = LookSamplers([asked_of], config, stop, Metrics())
+    reading = asked_of.read()
+    monkeypatch.setattr(look_samplers, "_MOST_OWN_COST", 1e-6)  # a rest of days for a moment
+    looks.follow({"s0": reading})
+    first = looks._looks["s0"]
+    wait_until(lambda: asked(server) > 0, lambda: asked_of.own)
+    looks.follow({"s0": replace(reading, maxmemory_policy="allkeys-lfu")})
+    wait_until(lambda: first.has_ended, lambda: asked_of.own)
+    before = asked(server)
+    looks.follow({"s0": reading})
+    second = looks._looks["s0"]
+    assert second is not first
+    wait_until(lambda: second._pause_seconds > 60, lambda: second._pause_seconds)
+    assert asked(server) == before
+    assert second.silent_seconds == 0  # as long as it rests
+    stop.set()
+    wait_until(lambda: second.has_ended, lambda: asked_of.own)
+    assert asked(server) == before
+    asked_of.close()
+
+
+def test_after_a_flood_of_keys_that_are_gone_others_are_followed_again(
+    start_server: StartServer, load_node: LoadNode
+) -> None:
+    server = start_server("64mb", STOCK)
+
+    def fill(prefix: str, keys: int) -> None:
+        server.client.mset({f"{prefix}{place}": "x" for place in range(keys)})
+
+    fill("many", 60_000)
+    looked_at = looked_server.LookedServer(load_node({"s0": server.url}).servers[0])
+    sampler = IdleTimeSampler(looked_at, looked_at.begin(), most_keys=300)
+    _, now = sampler.round(looked_at.tell)
+    assert not sampler.is_too_thin(now)
+    for keys, is_too_thin in ((100, True), (60_000, False)):
+        server.client.flushall()
+        fill("few", keys)
+        assert sampler.is_too_thin(looked_at.tell()) is is_too_thin
+    looked_at.close()
