@@ -47,7 +47,7 @@ def explain_server(
     server: ServerObservation, size_bytes: int, share: float, circumstances: PlanContext
 ) -> ServerPlan:
     """The part of the plan for one server; ``share`` is its part in the node's mean access time."""
-    eat, figures = EffectiveAccessTime.of(server), server_figures(server, size_bytes, share)
+    figures = server_figures(server, size_bytes, share)
     before, after = figures["eat_before_seconds"], figures["eat_seconds"]
     after_bytes = size_bytes or size_in_force(server)
     reason = _reason(server, size_bytes, before, after, circumstances)
@@ -62,7 +62,7 @@ def explain_server(
         + _minimum_note(server, circumstances)
         + _backend_note(server),
         settings_version=server.settings_version,
-        **(_demand(server, eat) if circumstances.tells_demand else {}),
+        **(demand_of(server) if circumstances.tells_demand else {}),
     )
 
 
@@ -83,9 +83,10 @@ def server_figures(server: ServerObservation, size_bytes: int, share: float) -> 
     }
 
 
-def _demand(server: ServerObservation, eat: EffectiveAccessTime) -> dict[str, Any]:
-    """What a plan tells of a server for those who look at many plans."""
-    installed = server.installed_bytes
+def demand_of(server: ServerObservation) -> dict[str, Any]:
+    """What a plan tells of a server for those who look at many plans, by the names that it has for
+    it."""
+    eat, installed = EffectiveAccessTime.of(server), server.installed_bytes
     return {
         "weight": server.weight,
         "request_rate_per_second": server.request_rate_per_second,

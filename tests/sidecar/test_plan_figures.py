@@ -16,7 +16,10 @@ from tests.examples import examples
 from tests.sidecar.test_plan_harm import MB, seen
 from tests.solver_lambda.odd_observations import odd_observations
 
-FIGURES = ("hit_ratio_before", "hit_ratio", "eat_before_seconds", "eat_seconds")
+FIGURES = (
+    *("hit_ratio_before", "hit_ratio", "eat_before_seconds", "eat_seconds"),
+    "eat_installed_seconds",
+)
 
 
 @given(observation=odd_observations())
@@ -46,11 +49,17 @@ def _lying(plan: AdaptationPlan) -> AdaptationPlan:
             eat_before_seconds=9.9,
             eat_seconds=1e-6,
             marginal_gain_seconds_per_mebibyte=5.0,
+            eat_installed_seconds=9.9,
+            installed_bytes=1,
+            request_rate_per_second=1e9,
+            weight=one.weight and 9.9,
+            settings_version=one.settings_version and "another",
         )
         for one in plan.servers
     )
     return replace(
         plan,
+        observation_made_at_seconds=9e18,
         mean_access_time_before_seconds=9.9,
         mean_access_time_seconds=1e-6,
         servers=tuple(servers),
@@ -59,7 +68,8 @@ def _lying(plan: AdaptationPlan) -> AdaptationPlan:
 
 @pytest.mark.parametrize("a_bytes", [16 * MB, 8 * MB], ids=["keep", "apply"])
 def test_figures_of_a_planner_that_lies_are_not_told(a_bytes: int) -> None:
-    observation = seen(maxmemory_bytes=a_bytes)  # with half of what it needs, it is to grow
+    # With half of what it needs, it is to grow.
+    observation = seen(maxmemory_bytes=a_bytes, installed_bytes=12 * MB, settings_version="v1")
     plan = make_plan(observation, now_seconds=1e6)
     assert (plan.decision == "keep") == (a_bytes == 16 * MB)
     assert with_own_figures(_lying(plan), observation) == plan
