@@ -20,19 +20,40 @@ SNS' filter policies on the body look into arrays of objects.
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import json
+import urllib.parse
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ministack import app as ministack_app
-from ministack.core.responses import new_uuid
+from ministack.core.responses import get_region, new_uuid
 from ministack.services import sns
 from ministack.services.cloudformation import provisioners
 
 from infra.emulator.signer import Signer
 from infra.emulator.sns_http import deliver_over_http, in_background, post_until_accepted
-from infra.emulator.sns_messages import Message, action_url, now_text, signed
+
+Message = dict[str, Any]
+
+
+def signed(signer: Signer, message: Message) -> Message:
+    """The message, signed in the version that the topic asks for."""
+    topic = sns._topic_by_arn_any_scope(message["TopicArn"]) or {"attributes": {}}
+    version = str(topic["attributes"].get("SignatureVersion", "1"))
+    return signer.sign(message, version, get_region())
+
+
+def action_url(**query: str) -> str:
+    """The emulator's URL for an action of SNS."""
+    return f"http://{sns._HOST}:{sns._PORT}/?{urllib.parse.urlencode(query)}"
+
+
+def now_text() -> str:
+    """The present time as SNS writes it."""
+    now = datetime.datetime.now(datetime.UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
 
 
 def filter_into_arrays() -> None:

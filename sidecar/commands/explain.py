@@ -8,10 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sidecar.base.glossary import WORDS
+from sidecar.base.glossary import WORDS, glossary_lines
 from sidecar.commands.arguments import add_command
 from sidecar.commands.explain_words import server_sentences
-from sidecar.commands.glossary import glossary_lines
 from sidecar.commands.plan_details import reasons_once
 from sidecar.commands.plan_words import gain_words, no_plan_words, plan_in_short
 from sidecar.commands.printing import print_wrapped

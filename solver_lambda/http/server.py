@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Protocol
 
 from solver_lambda.http.connection import (
     Connection,
@@ -29,10 +30,20 @@ from solver_lambda.http.connection import (
     with_lowest_descriptor,
 )
 from solver_lambda.http.incoming import Incoming
-from solver_lambda.http.journal import Journal
 from solver_lambda.http.lane_queue import LaneQueue
-from solver_lambda.http.message import Answer, RefusedError, crowded, json_answer
+from solver_lambda.http.message import Answer, Peer, RefusedError, crowded, json_answer
 from solver_lambda.http.router import Lane, Router
+
+
+class Journal(Protocol):
+    """Whom a listener tells of requests that were not answered. Any thread may call."""
+
+    def refused(self, peer: Peer, code: str, why: str) -> None:
+        """A request broke a rule, or there was no room for it: a stranger can bring it about."""
+
+    def failed(self, what: str, error: Exception) -> str:
+        """A handler has a fault; what the client is told."""
+
 
 _TICK_SECONDS = 0.1
 _ACCEPTED_A_TURN = 128

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import gain_words, reason_words
-from solver_lambda.planning.bare_need import bare_need
 from solver_lambda.planning.bounds import Bound, bounds_of
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
@@ -19,9 +18,35 @@ from solver_lambda.planning.size_ranges import (
     is_little_known,
     listed,
     may_not_shrink,
+    size_ranges,
 )
 from solver_lambda.planning.split_search import FoundSplit, Sizes
-from solver_lambda.planning.step_limits import along_the_way
+from solver_lambda.planning.step_limits import along_the_way, cycle_ranges
+from solver_lambda.solvers.spare_units import in_proportion
+
+
+def bare_need(observation: Observation) -> dict[str, int]:
+    """The sizes in bytes, by name, that are nearest to those in force and keep the rules.
+
+    Who is out of its bounds comes to the nearest one. What the budget lacks for that the others
+    give, in proportion to what each has above its least size, or above the least that a cycle may
+    lead to where the first is too much for somebody.
+
+    Raises:
+        InfeasibleError: as ``cycle_ranges``.
+    """
+    ranges = cycle_ranges(observation)
+    sizes = {
+        name: ranges[name].nearest_bytes(size) for name, size in observation.in_force_bytes.items()
+    }
+    lacking = max(0, sum(sizes.values()) - observation.budget_bytes)
+    free = size_ranges(observation)
+    most = [size - ranges[name].low_bytes for name, size in sizes.items()]
+    given = in_proportion([size - free[name].low_bytes for name, size in sizes.items()], lacking)
+    if any(part > limit for part, limit in zip(given, most, strict=True)):
+        given = in_proportion(most, lacking)
+    return {name: size - part for (name, size), part in zip(sizes.items(), given, strict=True)}
+
 
 # A server that makes so much of the mean access time outweighs all others.
 OUTWEIGHING_RATIO = 0.99

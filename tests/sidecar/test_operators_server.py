@@ -32,7 +32,7 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
 from sidecar.web import shared as shared_module
-from sidecar.web.operators_server import LIMITS, OperatorsServer
+from sidecar.web.operators_server import LIMITS, OperatorsServer, UnixSocket
 from sidecar.web.routes import (
     LONGEST_SERVER_SECONDS,
     LONGEST_TURN_SECONDS,
@@ -40,7 +40,6 @@ from sidecar.web.routes import (
     is_own_name,
 )
 from sidecar.web.shared import Shared
-from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError
