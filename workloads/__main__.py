@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from workloads.experiment.studies import STUDIES
-from workloads.interruption import unwind_when_interrupted
+from workloads.experiment.everything.results import STUDIES
+from workloads.processes import unwind_when_interrupted
 
 # Verb, or verb and subject, and the module that has HELP, add_arguments and run; or STUDY.
 VERBS: dict[tuple[str, ...], str] = {
     ("demo",): "workloads.demo.command",
-    ("replay",): "workloads.replay_verb",
+    ("replay",): "workloads.timed_replay",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
     ("bench", "look"): "workloads.bench.sampling.look_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",
@@ -23,7 +23,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("bench", "mrc"): "workloads.bench.curves.mrc_verb",
     ("bench", "function"): "workloads.bench.solver.function_verb",
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
-    ("bench", "fleet"): "workloads.bench.fleet.fleet_verb",
+    ("bench", "fleet"): "workloads.bench.fleet_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
     ("experiment", "all"): "workloads.experiment.everything.command",
     ("experiment", "commands"): "workloads.experiment.commands.command",
@@ -34,7 +34,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("experiment", "real-gain"): "workloads.experiment.real_gain.command",
     ("experiment", "resident"): "workloads.experiment.resident",
     ("experiment", "shrink"): "workloads.experiment.shrink.command",
-    ("experiment", "soak"): "workloads.experiment.soak.command",
+    ("experiment", "soak"): "workloads.experiment.soak",
     **{("experiment", name): module for name, module in STUDIES.items()},
 }
 
@@ -78,7 +78,7 @@ def verb_of(module: Any) -> Any:
     """What has HELP, add_arguments and run."""
     if not hasattr(module, "STUDY"):
         return module
-    from workloads.experiment.harness.command import StudyVerb
+    from workloads.experiment.study_verb import StudyVerb
 
     return StudyVerb(module.STUDY)
 

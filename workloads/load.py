@@ -1,7 +1,8 @@
-"""What one client asks for, in order, and how long its backend takes for each request."""
+"""What one client asks for, in order, how long its backend takes, and where both are drawn from."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,78 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.trace_reader import TraceError, load_trace
-from workloads.zipf import key_sizes, zipf_keys
+
+SIZE_SPREAD = 0.5  # sigma of the logarithm; the sizes within one cache differ by about 3 times
+MAX_OBJECT_BYTES = 512 * 1024 * 1024  # Redis' own limit for a string
+
+
+def zipf_keys(
+    key_count: int, skew: float, request_count: int, random: np.random.Generator
+) -> npt.NDArray[np.uint64]:
+    """Independent draws: key k (0 is the most popular) has probability ~ 1 / (k + 1)^skew.
+
+    Returns:
+        shape (request_count,), uint64.
+    """
+    cumulative = np.cumsum(np.arange(1, key_count + 1, dtype=np.float64) ** -skew)
+    draws = random.random(request_count) * cumulative[-1]
+    keys = np.searchsorted(cumulative, draws, side="right")
+    places: npt.NDArray[np.int64] = np.minimum(keys, key_count - 1)
+    return places.astype(np.uint64)
+
+
+def key_sizes(
+    key_count: int, mean_bytes: float, random: np.random.Generator
+) -> npt.NDArray[np.uint32]:
+    """A size for each key, log-normal about ``mean_bytes``, independent of its popularity.
+
+    Returns:
+        shape (key_count,), uint32, at least 1.
+    """
+    logarithms = random.normal(-(SIZE_SPREAD**2) / 2, SIZE_SPREAD, key_count)
+    sizes = np.clip(mean_bytes * np.exp(logarithms), 1, MAX_OBJECT_BYTES)
+    return sizes.astype(np.uint32)
+
+
+KVCACHE_FOLDER = "cachelib/kvcache_reg"
+# The fifty larger ones of sixty thousand keys, instead of ten million, would be half of all bytes.
+_LARGEST_BYTES = 16_384
+
+
+def kvcache_keys(
+    folder: Path, key_count: int, request_count: int, random: np.random.Generator
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Independent draws. ``pop.json`` tells how often the keys of each bucket were read; of its ten
+    million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a thousand,
+    are left out.
+
+    Returns:
+        keys, shape (request_count,); sizes of keys and values in bytes, shape (key_count,).
+
+    Raises:
+        OSError, ValueError: a file is missing or broken.
+    """
+    popularity = _document(folder / "pop.json")
+    counts = np.array(popularity["popularityBuckets"])
+    reads_of_one = np.array(popularity["popularityWeights"]) / counts
+    ranks = (np.arange(key_count) + 0.5) / key_count * counts.sum()
+    cumulative = np.cumsum(reads_of_one[np.searchsorted(np.cumsum(counts), ranks)])
+    drawn = np.searchsorted(cumulative, random.random(request_count) * cumulative[-1])
+    sizes = _document(folder / "sizes.json")
+    shares = np.array(sizes["valSizeRangeProbability"], dtype=np.float64)
+    ends = np.array(sizes["valSizeRange"])
+    shares[ends > _LARGEST_BYTES] = 0
+    own = ends[random.choice(len(shares), key_count, p=shares / shares.sum())]
+    return drawn.astype(np.uint64), own.astype(np.uint32)
+
+
+def _document(file: Path) -> dict[str, list[int]]:
+    """Raises OSError, ValueError."""
+    try:
+        found: dict[str, list[int]] = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""A Redis server of our own, on a Unix socket in a folder of its own."""
+"""Redis servers of our own, each on a Unix socket in a folder of its own, and those we support."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import redis
 
-from workloads.interruption import uninterrupted
+from workloads.processes import uninterrupted
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
 START_LIMIT_SECONDS = 20.0
@@ -183,4 +183,77 @@ def sizes_in_force(servers: Mapping[str, LocalServer]) -> dict[str, int]:
     return {
         name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
         for name, server in servers.items()
+    }
+
+
+class PreloadedServer(LocalServer):
+    """A ``LocalServer`` that loads what ``source`` (C) defines in place of the C library's.
+
+    ``variables`` are added to its environment; ``wrapper`` as for a local server.
+
+    Raises:
+        RuntimeError: the server did not come up.
+        subprocess.CalledProcessError: no C compiler.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        settings: dict[str, object],
+        binary: Path,
+        *,
+        variables: Mapping[str, object] | None = None,
+        wrapper: Sequence[str] = (),
+    ) -> None:
+        self._tools = Path(tempfile.mkdtemp(prefix="spreds-preload-"))
+        try:
+            library = self._tools / "preloaded.so"
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+            added = {"LD_PRELOAD": library, **(variables or {})}
+            words = [f"{name}={value}" for name, value in added.items()]
+            super().__init__(settings, binary, ["env", *words, *wrapper])
+        except BaseException:
+            shutil.rmtree(self._tools, ignore_errors=True)
+            raise
+
+    def stop(self) -> None:
+        """End the process and remove its folders; may be called twice."""
+        super().stop()
+        shutil.rmtree(self._tools, ignore_errors=True)
+
+
+_LIST = Path(__file__).resolve().parent.parent / "redis_patch" / "servers.txt"
+
+
+class SupportedServer(NamedTuple):
+    """One line of the list."""
+
+    name: str
+    package: str
+    version: str
+    release: str
+    ways: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """For people, for example ``Redis 7.0``."""
+        return f"{self.package.capitalize()} {'.'.join(self.version.split('.')[:2])}"
+
+    @property
+    def stock_binary(self) -> str:
+        """Its file below ``build/``, as the project has it."""
+        return f"bin/{self.name}-server-stock"
+
+    @property
+    def patched_binary(self) -> str | None:
+        """With the patch, where there is one."""
+        return f"bin/{self.name}-server" if "patch" in self.ways else None
+
+
+def supported_servers() -> dict[str, SupportedServer]:
+    """By name, in the list's order."""
+    lines = (line.split("#")[0].split() for line in _LIST.read_text().splitlines())
+    return {
+        name: SupportedServer(name, package, version, release, tuple(ways.split(",")))
+        for name, package, version, release, ways in filter(None, lines)
     }

@@ -1,7 +1,8 @@
-"""Results as text: tables, sizes, times."""
+"""Results as text and as pages: tables, sizes, times, and one style, in light and dark."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 
@@ -34,3 +35,55 @@ def percent(ratio: float) -> str:
 def signed_percent(ratio: float, digits: int = 1) -> str:
     """For example ``−1.3 %`` or ``+0.4 %``."""
     return f"{ratio * 100:+.{digits}f} %".replace("-", "−")
+
+
+STYLE = """
+:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de;
+  --c0: #0072b2; --c1: #c65000; --c2: #00805c; --c3: #a84d88; --c4: #8a6d00 }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #0d1117; --text: #e6edf3; --soft: #9da7b3; --line: #3d4754;
+    --c0: #56b4e9; --c1: #f28e4b; --c2: #2fc79a; --c3: #e29cc6; --c4: #e5c04a } }
+* { box-sizing: border-box }
+body { font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; max-width: 64rem; margin: 0 auto;
+  padding: 1.5rem 1rem 3rem; background: var(--back); color: var(--text); overflow-wrap: anywhere }
+h1, h2 { line-height: 1.25 }
+h2 { margin: 2rem 0 .5rem }
+h3 { margin: .5rem 0 0; font-size: 1rem }
+.pictures { display: grid; gap: 1rem 2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)) }
+svg { display: block; width: 100%; max-width: 30rem; height: auto }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left }
+li { margin: .4rem 0 }
+.soft, time { color: var(--soft); font-size: .9rem }
+ol { padding-left: 0; list-style: none }
+summary { cursor: pointer }
+:focus-visible { outline: 3px solid var(--c0); outline-offset: 2px }
+@media (max-width: 46rem) {
+  table, tbody, tr, td { display: block }
+  thead { position: absolute; left: -100rem }
+  tr { padding: .6rem 0; border-bottom: 1px solid var(--line) }
+  td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .15rem 0 }
+  td:first-child { font-weight: 700 }
+  td:not(:first-child)::before { content: attr(data-title); color: var(--soft) } }
+"""
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """On a narrow screen each row becomes a list, whose items have their column's title."""
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in header)
+    titles = [
+        html.escape(before.replace("before", "after") if title == "after" else title, quote=True)
+        for before, title in zip(["", *header], header, strict=False)
+    ]
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-title="{title}">{html.escape(cell)}</td>'
+            for title, cell in zip(titles, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -14,7 +14,7 @@ from infra.fleet.__main__ import main
 from infra.fleet.plan_store import HERE
 from infra.fleet.questions import QUESTIONS
 from infra.fleet_tables import PLAN_COLUMNS, hive_type
-from workloads.bench.fleet.made_plans import write_plans
+from workloads.bench.fleet_verb import write_plans
 
 
 def in_duckdb(text: str) -> list[str]:

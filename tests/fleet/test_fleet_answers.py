@@ -19,7 +19,7 @@ from moto import mock_aws
 from infra.fleet.__main__ import main
 from infra.fleet.plan_store import TABLES
 from tests.fleet import slow_twins
-from workloads.bench.fleet.made_plans import GIB, WINDOW_SECONDS, plans_of_node, write_plans
+from workloads.bench.fleet_verb import GIB, WINDOW_SECONDS, plans_of_node, write_plans
 
 NODES, PLANS = 8, 30
 DEMAND = ("weight", "request_rate_per_second", "installed_bytes", "eat_installed_seconds")

@@ -16,7 +16,7 @@ from moto import mock_aws
 
 from infra.fleet.__main__ import main
 from infra.fleet.plan_store import PlanStore
-from workloads.bench.fleet.made_plans import write_plans
+from workloads.bench.fleet_verb import write_plans
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from infra.fleet.__main__ import main
 from infra.fleet.plan_sources import FolderPlans
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
-from workloads.bench.fleet.made_plans import write_plans
+from workloads.bench.fleet_verb import write_plans
 
 Change = Callable[[dict[str, Any]], object]
 

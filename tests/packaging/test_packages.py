@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import SupportedServer, supported_servers
+from workloads.local_server import BUILD, LocalServer, SupportedServer, supported_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = ROOT / "docs/operate/install"

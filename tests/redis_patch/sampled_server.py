@@ -13,8 +13,7 @@ import redis
 import zmq
 
 from tests.redis_patch.wire_twin import Batch, Record, key_hash, unpack
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import SupportedServer, supported_servers
+from workloads.local_server import BUILD, LocalServer, SupportedServer, supported_servers
 
 WAIT_SECONDS = 20.0
 MODULUS = 1 << 24

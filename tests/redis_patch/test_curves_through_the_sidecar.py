@@ -14,10 +14,10 @@ from sidecar.daemon import Sidecar
 from solver_lambda.documents.observation import ServerObservation
 from tests.redis_patch.sampled_server import ServerKind
 from tests.sidecar.monitored_load import lru_miss_ratio
+from workloads.load import zipf_keys
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
-from workloads.zipf import zipf_keys
 
 KEYS = 16_000
 REQUESTS = 80_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from workloads.bench.sampling.costs import available
 from workloads.bench.sampling.instruction_table import Count, count, variants
-from workloads.bench.sampling.instructions import available
 from workloads.local_server import BUILD
 
 # The same command on the same server never differs by more; other compilers may need some more.

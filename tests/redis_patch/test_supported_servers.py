@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import supported_servers
+from workloads.local_server import BUILD, LocalServer, supported_servers
 
 FOLDER = Path(__file__).parents[2] / "redis_patch"
 

@@ -16,8 +16,7 @@ import redis
 from tests.redis_patch import restricted
 from tests.redis_patch.sampled_server import SampledServer, ServerKind
 from workloads.local_node import wait_until
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import SupportedServer, supported_servers
+from workloads.local_server import BUILD, LocalServer, SupportedServer, supported_servers
 
 PATCHED = [server for server in supported_servers().values() if server.patched_binary]
 

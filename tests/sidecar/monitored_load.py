@@ -16,8 +16,8 @@ from sidecar.curves.references import Accesses
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
 from sidecar.servers.server_reading import ServerReading
+from workloads.load import zipf_keys
 from workloads.sample_batches import SampledServer, number_hashes
-from workloads.zipf import zipf_keys
 
 READ_MISS, WRITE = 2, 3
 BASELINE = 1_000_000  # with what the calibration assumes

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.cli import main
-from workloads.forked_program import ForkedProgram
+from workloads.processes import ForkedProgram
 
 ROOT = Path(__file__).parents[2]
 Program = Callable[[Sequence[str]], int]

@@ -24,8 +24,8 @@ from tests.secret_file import write_secret
 from tests.sidecar.answering import answering
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.plan_messages import observation
-from workloads.solver_service import SolverService as RunningService
-from workloads.solver_service import running_service
+from workloads.node_programs import SolverService as RunningService
+from workloads.node_programs import running_service
 
 KEY = "only-for-tests-0123456789-abcdefghi"
 OTHER = "of-somebody-else-0123456789-abcdefg"

@@ -44,7 +44,7 @@ def kept(monitor: ServerMonitor) -> int:
     lifetimes, simulation = monitor.lifetimes, monitor.shards.simulation
     assert isinstance(lifetimes, Lifetimes)
     caches = simulation._caches._weights if simulation else ()  # type: ignore[union-attr]
-    fills = cast(Fills, monitor.latency.fills)
+    fills = cast("Fills", monitor.latency.fills)
     return max(
         *map(len, (lifetimes._copies, lifetimes._given_seconds, lifetimes._filled_at)),
         *map(len, (lifetimes._missed, lifetimes._due, monitor.shards, caches, fills)),

@@ -28,7 +28,7 @@ from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, 
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.local_node import sidecar_in_thread, wait_until
 from workloads.local_server import LocalServer, free_port
-from workloads.solver_service import running_service
+from workloads.node_programs import running_service
 
 MB = 1 << 20
 TOKEN = "only-for-tests-0123456789"

@@ -31,8 +31,8 @@ from tests.sidecar.test_controllers_close_the_loop import CYCLE, Load, plan_of, 
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
 from workloads.local_server import LocalServer
-from workloads.solver_service import SolverService as RunningService
-from workloads.solver_service import running_service
+from workloads.node_programs import SolverService as RunningService
+from workloads.node_programs import running_service
 
 MB = 1 << 20
 TOKEN = "only-for-tests-0123456789"

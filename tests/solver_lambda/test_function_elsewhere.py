@@ -39,8 +39,8 @@ from solver_lambda.http.router import Router
 from solver_lambda.planning.planner import make_plan
 from tests.secret_file import write_secret
 from workloads.local_node import wait_until
-from workloads.running_program import ROOT
-from workloads.solver_service import HOST, SolverService, running_service
+from workloads.node_programs import HOST, SolverService, running_service
+from workloads.processes import ROOT
 
 TOKEN = "only-for-tests-0123456789"
 Answer = tuple[int, dict[str, Any]]

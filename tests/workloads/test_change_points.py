@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.experiment.papers.phases.change_points import Bounds, find_ramp, find_spike
-from workloads.experiment.papers.phases.measurement import around, joined
-from workloads.experiment.papers.phases.missed import missed
+from workloads.experiment.papers.change_points import Bounds, find_ramp, find_spike
+from workloads.experiment.papers.phase_runs import around, joined, missed
 from workloads.experiment.shrink.clients import Latencies
 
 SEEDS = range(20)

@@ -8,13 +8,14 @@ import pytest
 
 from workloads.bench.sampling.slices import fill
 from workloads.experiment.clients import overhead
-from workloads.experiment.clients.overhead_loads import (
+from workloads.experiment.clients.overhead_rounds import (
     KEYS,
+    METRICS,
+    STATES,
     MixedLoad,
     RedisBenchmark,
     fill_mixed,
 )
-from workloads.experiment.clients.overhead_rounds import METRICS, STATES
 from workloads.local_server import BUILD, LocalServer
 
 SECONDS = 0.05

@@ -13,9 +13,8 @@ import numpy as np
 from sidecar.config.sampling import LIVE_OBJECTS
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import Operation
-from workloads.bench.curves.engine_error import errors_of_salts
 from workloads.bench.curves.engine_streams import sampled_stream, zipf_requests
-from workloads.bench.curves.engine_verb import list_distances
+from workloads.bench.curves.engine_verb import errors_of_salts, list_distances
 
 ROOT = Path(__file__).resolve().parents[2]
 

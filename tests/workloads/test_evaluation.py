@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.test_demo_cleans_up import processes_with
-from workloads.experiment.everything import command, published
-from workloads.experiment.everything.results import read_results, study_of
-from workloads.experiment.harness.study import StudyError
-from workloads.experiment.studies import CHAPTERS, STUDIES
+from tests.workloads.test_demo import processes_with
+from workloads.experiment.everything import command
+from workloads.experiment.everything.results import CHAPTERS, STUDIES, read_results, study_of
+from workloads.experiment.study import StudyError
 
 ROOT = Path(__file__).parents[2]
 COSTS = "figure-8-6"
@@ -123,7 +122,7 @@ def test_figures_are_kept_when_the_next_try_fails(tmp_path: Path) -> None:
 
 
 def test_what_was_published_is_not_measured_over() -> None:
-    done = run("all", "--only", "figure-8-6", "--output", ROOT / published.FIGURES)
+    done = run("all", "--only", "figure-8-6", "--output", ROOT / command.FIGURES)
     assert done.returncode == 2
     assert "has what was published" in done.stderr
 
@@ -144,42 +143,42 @@ def test_only_whole_results_are_published_and_nothing_by_halves(
     docs.mkdir(parents=True)
     pages = [docs / "measured.md", docs / "evaluation.md"]
     for page in pages:
-        page.write_text(f"before\n{published.BEGIN}\nwhat was there\n{published.END}\nafter\n")
+        page.write_text(f"before\n{command.BEGIN}\nwhat was there\n{command.END}\nafter\n")
     pages[0].write_text("no marks")
     with pytest.raises(StudyError, match="needs one line"):
-        published.publish(results, tmp_path, [COSTS])
+        command.publish(results, tmp_path, [COSTS])
     assert not (docs / "evaluation").exists()
     assert "what was there" in pages[1].read_text()
 
-    pages[0].write_text(f"before\n{published.BEGIN}\nwhat was there\n{published.END}\nafter\n")
-    published.publish(results, tmp_path, [COSTS])
+    pages[0].write_text(f"before\n{command.BEGIN}\nwhat was there\n{command.END}\nafter\n")
+    command.publish(results, tmp_path, [COSTS])
     for page in pages:
         text = page.read_text()
         assert text.startswith("before\n")
         assert text.endswith("after\n")
         assert "what was there" not in text
     assert (docs / "evaluation/figure-8-6.svg").exists()
-    assert (tmp_path / published.FIGURES / "figure-8-6.json").exists()
+    assert (tmp_path / command.FIGURES / "figure-8-6.json").exists()
 
     with pytest.raises(StudyError, match="not measured: figure-8-3; nothing was published"):
-        published.publish(results, tmp_path, [COSTS, "figure-8-3"])
+        command.publish(results, tmp_path, [COSTS, "figure-8-3"])
     whole = dict(results[0].record)
     with_changes = {"provenance": {"commit": "0123456789ab with changes"}}
     for change in ({"is_quick": True}, {"error": "not here"}, {"seeds": [1]}, with_changes):
         results[0].record.clear()
         results[0].record.update({**whole, **change})
         with pytest.raises(StudyError, match="nothing was published"):
-            published.publish(results, tmp_path, [COSTS])
+            command.publish(results, tmp_path, [COSTS])
 
 
 def test_the_documents_say_what_the_published_figures_say() -> None:
-    results = read_results(ROOT / published.FIGURES)
+    results = read_results(ROOT / command.FIGURES)
     assert {one.study.name for one in results} == set(STUDIES)
-    for path, text in published.documents(results).items():
+    for path, text in command.documents(results).items():
         page = (ROOT / path).read_text()
-        assert published.between(ROOT / path, text) == page, (
+        assert command.between(ROOT / path, text) == page, (
             f"{path}: python -m workloads experiment all --report-only --publish "
-            f"--output {published.FIGURES}"
+            f"--output {command.FIGURES}"
         )
     for one in results:
-        assert (ROOT / published.PICTURES / f"{one.study.name}.svg").exists()
+        assert (ROOT / command.PICTURES / f"{one.study.name}.svg").exists()

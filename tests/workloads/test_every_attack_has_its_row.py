@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from workloads.__main__ import main
-from workloads.experiment.attacks.command import table
-from workloads.experiment.attacks.rows.all_rows import ALL_ATTACKS
+from workloads.experiment.attacks.command import ALL_ATTACKS, table
 from workloads.experiment.attacks.stage.attack import FELL, OK, SKIPPED, Attack, must, play_attack
-from workloads.experiment.harness.command_line import chosen
+from workloads.experiment.study_verb import chosen
 
 QUICK = chosen(ALL_ATTACKS, quick=True)
 

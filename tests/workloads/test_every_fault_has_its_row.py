@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from workloads.__main__ import main
-from workloads.experiment.faults.command import play_rows, table
-from workloads.experiment.faults.rows.all_rows import ALL_ROWS
+from workloads.experiment.faults.command import ALL_ROWS, play_rows, table
 from workloads.experiment.faults.rows.row import FAILED, OK, Row
 from workloads.experiment.faults.stage.sightings import (
     GAP_SECONDS,

@@ -1,4 +1,7 @@
-"""Experiments that cannot go on end soon, say why, and leave nothing behind."""
+"""Experiments that cannot go on end soon, say why, and leave nothing behind.
+
+A process that Ctrl-C must not reach, also where it is the first that was started.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.test_demo_cleans_up import processes_with
+from tests.workloads.test_demo import processes_with
 from workloads.__main__ import main
 from workloads.experiment.shrink.clients import Clients, ClientsEndedError, running_clients
 from workloads.local_server import LocalServer
+
+STARTS_ONE = """
+import multiprocessing, time
+from pathlib import Path
+from workloads.processes import start_deaf_to_ctrl_c
+
+process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+start_deaf_to_ctrl_c(process)
+print(Path(f"/proc/{process.pid}/status").read_text())
+print(Path("/proc/self/status").read_text())
+process.terminate()
+"""
+
+
+def test_the_first_process_is_deaf_and_who_starts_it_is_not() -> None:
+    run = [sys.executable, "-c", STARTS_ONE]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    theirs, ours = (
+        int(line.split()[1], 16) for line in said.splitlines() if line.startswith("SigBlk:")
+    )
+    bit = 1 << (signal.SIGINT - 1)
+    assert theirs & bit
+    assert not ours & bit
+
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,7 +149,7 @@ def test_what_cannot_be_measured_is_refused(
 def test_a_soak_whose_sidecar_ends_says_so_with_its_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("workloads.experiment.soak.command.SERVER_MIB", 0)
+    monkeypatch.setattr("workloads.experiment.soak.SERVER_MIB", 0)
     assert main(["experiment", "soak", "--seconds", "30"]) == 1
     said = capsys.readouterr().err
     assert "the sidecar ended with exit code" in said

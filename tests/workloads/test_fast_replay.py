@@ -10,8 +10,7 @@ import pytest
 from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
 from workloads.experiment.curve_prediction import SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import FastServer, Load, replay
-from workloads.local_server import BUILD, built
-from workloads.supported_servers import supported_servers
+from workloads.local_server import BUILD, built, supported_servers
 
 PATCHED = [
     BUILD / server.patched_binary

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from solver_lambda.function.object_store import ObjectStore, ObjectStoreError
-from workloads.experiment.papers.memory import measurement
-from workloads.experiment.papers.memory.measurement import object_store
-from workloads.experiment.papers.memory.study import (
+from workloads.experiment.papers import memory_runs
+from workloads.experiment.papers.memory import (
     STUDY,
     best_mb,
     cheapest_mb,
@@ -20,6 +19,7 @@ from workloads.experiment.papers.memory.study import (
     p_value,
     usd_per_plan,
 )
+from workloads.experiment.papers.memory_runs import object_store
 
 MB = 1 << 20
 
@@ -52,8 +52,8 @@ def figures(seconds: dict[int, tuple[float, float]], peak_bytes: int = 60 * MB) 
 USUAL = figures(
     {
         size: (0.2 * slow + 0.06, 0.01 * slow + 0.06)
-        for size in measurement.SIZES_MB
-        for slow in [max(1.0, measurement.WHOLE_PROCESSOR_MB / size)]
+        for size in memory_runs.SIZES_MB
+        for slow in [max(1.0, memory_runs.WHOLE_PROCESSOR_MB / size)]
     }
 )
 
@@ -117,8 +117,8 @@ def test_of_too_few_runs_there_is_no_verdict() -> None:
 
 
 def test_what_waits_is_not_stretched() -> None:
-    assert measurement.stretched(0.3, 0.1, 1.0) == pytest.approx(0.3)
-    assert measurement.stretched(0.3, 0.1, 4.0) == pytest.approx(0.2 + 0.4)
+    assert memory_runs.stretched(0.3, 0.1, 1.0) == pytest.approx(0.3)
+    assert memory_runs.stretched(0.3, 0.1, 4.0) == pytest.approx(0.2 + 0.4)
 
 
 def test_the_store_keeps_what_is_put_once() -> None:
@@ -135,18 +135,18 @@ def test_the_store_keeps_what_is_put_once() -> None:
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 def test_the_real_handler_makes_a_plan_in_a_process_of_its_own(is_grouped: bool) -> None:
-    if is_grouped and not measurement.has_control_groups():
+    if is_grouped and not memory_runs.has_control_groups():
         pytest.skip("no control group can be made here")
-    run = measurement.one_process(3, 1769, seed=1, is_grouped=is_grouped)
+    run = memory_runs.one_process(3, 1769, seed=1, is_grouped=is_grouped)
     # The store answers twice for each plan.
-    least = 2 * measurement.S3_ANSWER_SECONDS
+    least = 2 * memory_runs.S3_ANSWER_SECONDS
     assert run.warm_seconds >= least
     assert run.cold_seconds > least
     assert 20 * MB < run.peak_memory_bytes < 1000 * MB
 
 
 def test_a_group_holds_the_process_and_its_share_and_is_gone_afterwards() -> None:
-    with measurement.processor_share(0.25) as door:
+    with memory_runs.processor_share(0.25) as door:
         if door is None:
             pytest.skip("no control group can be made here")
         folder = door.parent
@@ -165,11 +165,11 @@ def test_a_group_holds_the_process_and_its_share_and_is_gone_afterwards() -> Non
 def test_without_control_groups_there_is_no_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measurement, "CONTROL_GROUPS", tmp_path / "nothing")
-    assert not measurement.has_control_groups()
+    monkeypatch.setattr(memory_runs, "CONTROL_GROUPS", tmp_path / "nothing")
+    assert not memory_runs.has_control_groups()
 
 
 def test_a_function_that_fails_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurement, "WORKER", "workloads.no_such_module")
-    with pytest.raises(measurement.StudyError, match=r"the function at 512 MB: .*No module named"):
-        measurement.one_process(3, 512, seed=1, is_grouped=False)
+    monkeypatch.setattr(memory_runs, "WORKER", "workloads.no_such_module")
+    with pytest.raises(memory_runs.StudyError, match=r"the function at 512 MB: .*No module named"):
+        memory_runs.one_process(3, 512, seed=1, is_grouped=False)

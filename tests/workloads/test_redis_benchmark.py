@@ -17,16 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.bench.sampling.costs import COMPARISONS, METRICS
-from workloads.bench.sampling.instruction_page import BEGIN, END, markdown, write_page
-from workloads.bench.sampling.instruction_table import Count
-from workloads.bench.sampling.paired_ratios import (
+from workloads.bench.sampling.instruction_table import BEGIN, END, Count, markdown, write_page
+from workloads.bench.sampling.slices import (
     FEWEST,
+    KINDS,
+    PERCENTILES,
+    Kind,
+    LoadProgram,
     MedianRatio,
     Target,
+    fill,
     median_interval,
     median_ratio,
 )
-from workloads.bench.sampling.slices import KINDS, PERCENTILES, Kind, LoadProgram, fill
 from workloads.bench.sampling.states import OFF, STATES, STOCK, Consumer, Servers
 from workloads.local_server import BUILD, LocalServer
 

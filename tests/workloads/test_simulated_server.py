@@ -21,8 +21,8 @@ from workloads.experiment.real_gain.play import (
     memory_taken,
     memory_usages,
 )
+from workloads.load import key_sizes, zipf_keys
 from workloads.local_server import built
-from workloads.zipf import key_sizes, zipf_keys
 
 READS, PARTS, READS_PER_SECOND = 40_000, 8, 200.0
 PART_SECONDS = READS / PARTS / READS_PER_SECOND

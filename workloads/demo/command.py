@@ -14,8 +14,13 @@ from typing import Any
 
 from sidecar.traces.trace_reader import TraceError
 from workloads.arguments import at_least, seed
-from workloads.demo.half import HalfResult, mean_access_time_seconds, run_half
-from workloads.demo.kept import kept_gain, kept_in_words
+from workloads.demo.half import (
+    HalfResult,
+    kept_gain,
+    kept_in_words,
+    mean_access_time_seconds,
+    run_half,
+)
 from workloads.demo.loop import SidecarRun, local_cloud, running_sidecar
 from workloads.demo.report_page import Report, write_report
 from workloads.demo.scenario import (
@@ -26,7 +31,7 @@ from workloads.demo.scenario import (
     find_trace,
 )
 from workloads.table import mebibytes, milliseconds, percent, text_table
-from workloads.ycsb.build import ycsb_class_path
+from workloads.ycsb.client import ycsb_class_path
 
 HELP = "run one load with equal shares and then with SPREDS, on real servers, with a local cloud"
 HEADER = [

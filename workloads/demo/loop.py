@@ -21,7 +21,7 @@ from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.local_server import LocalServer, free_port
-from workloads.running_program import ROOT, running_program
+from workloads.processes import ROOT, running_program
 
 NODE = "demo"
 WINDOW_SECONDS = 6.0

@@ -6,10 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.arguments import TRACES_FOLDER, TWITTER, trace_file
 from workloads.load import Load, trace_load, zipf_load
-from workloads.shared_traces import TRACES_FOLDER, TWITTER, trace_file
-from workloads.ycsb.client import YcsbLoad
-from workloads.ycsb.draws import ycsb_draws
+from workloads.ycsb.client import YcsbLoad, ycsb_draws
 
 BUDGET_BYTES = 48 << 20
 CACHE_LATENCY_SECONDS = 0.0002

@@ -20,9 +20,15 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
-from workloads.experiment.curve_cases import LEARNT_SHARE, WARM_SHARE, Case
+from workloads.experiment.curve_cases import (
+    LEARNT_SHARE,
+    WARM_SHARE,
+    Case,
+    LookedSamples,
+    SampleSource,
+    SentSamples,
+)
 from workloads.experiment.fast_replay import FastServer, Load, Replay, replay
-from workloads.experiment.sample_sources import LookedSamples, SampleSource, SentSamples
 
 FORMS = ("raw", "corrected", "planned", "anchored")
 """As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and

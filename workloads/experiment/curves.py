@@ -15,7 +15,7 @@ import numpy as np
 import redis
 
 from sidecar.config.sampling import SamplingConfig
-from workloads.arguments import seed
+from workloads.arguments import add_traces, seed
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
 from workloads.experiment.curve_prediction import (
     FORMS,
@@ -25,10 +25,8 @@ from workloads.experiment.curve_prediction import (
     working_set,
 )
 from workloads.experiment.fast_replay import Load
-from workloads.experiment.harness.command_line import add_figures, write_json
-from workloads.local_server import built
-from workloads.shared_traces import add_traces
-from workloads.supported_servers import supported_servers
+from workloads.experiment.study_verb import add_figures, write_json
+from workloads.local_server import built, supported_servers
 from workloads.table import text_table
 
 HELP = "replay traces into real servers, patched, with the module and looked at, and compare curves"

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.preloaded_server import PreloadedServer
+from workloads.local_server import PreloadedServer
 
 _FAST_CLOCK = Path(__file__).with_name("fast_clock.c")
 # Evictions happen between scripts: few requests in each, so that memory hardly overshoots.

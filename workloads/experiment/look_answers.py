@@ -14,10 +14,10 @@ from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import node_config
 from workloads.experiment.fast_replay import FastServer, Load, Replay
-from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.load import key_sizes, zipf_keys
 from workloads.local_server import built
 from workloads.table import signed_percent
-from workloads.zipf import key_sizes, zipf_keys
 
 NAMES = ("a", "b", "c")
 SIZE_BYTES, OBJECT_BYTES = 2_500_000, 300

@@ -1,8 +1,20 @@
-"""One YCSB process that drives one server, as a user would start it."""
+"""One YCSB process that drives one server, as a user would start it.
+
+Requests drawn as YCSB 0.17.0 draws them, for what has to know the keys; YCSB does not tell its.
+
+``requestdistribution=zipfian`` is its scrambled Zipfian: ranks of a Zipf law over 10^10 items
+(Gray and others, *Quickly generating billion-record synthetic databases*, SIGMOD'94) are hashed
+onto the keys. Only some 40 % of the requests fall on the few thousand lowest ranks, and the others
+nearly evenly on all keys, so that it is much flatter than its exponent of 0.99 says.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
+import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -12,9 +24,69 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from workloads.load import Load
+from workloads.local_server import BUILD
 from workloads.lookaside import Tally
-from workloads.running_program import running_command
-from workloads.ycsb.build import YcsbError, ycsb_class_path
+from workloads.processes import running_command
+
+_FOLDER = Path(__file__).resolve().parent
+_SOURCES = (_FOLDER / "pom.xml", *sorted((_FOLDER / "java").rglob("*.java")))
+_BUILT = BUILD / "ycsb"
+
+
+class YcsbError(RuntimeError):
+    """YCSB cannot be built, or failed; one sentence, or what it printed last."""
+
+
+def ycsb_class_path() -> str:
+    """What ``java -cp`` needs; builds it first where its sources have changed.
+
+    Raises:
+        YcsbError: Java or Maven is missing, or the build failed.
+    """
+    for command, package in (("javac", "default-jdk-headless"), ("mvn", "maven")):
+        if not shutil.which(command):
+            raise YcsbError(
+                f"YCSB needs the command {command}: sudo apt-get install {package}, "
+                "or .ci/setup evaluation"
+            )
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "ycsb.lock").open("w") as lock:
+        os.fchmod(lock.fileno(), 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        stamp, wanted = _BUILT / "stamp", _digest()
+        if not stamp.exists() or stamp.read_text() != wanted:
+            shutil.rmtree(_BUILT, ignore_errors=True)
+            _build()
+            stamp.write_text(wanted)
+    return f"{_BUILT}/classes:{_BUILT}/lib/*"
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for source in _SOURCES:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _build() -> None:
+    command = ["mvn", "-q", "-B", "-f", str(_FOLDER / "pom.xml"), f"-Dbuilt={_BUILT}"]
+    done = subprocess.run(
+        [*command, "process-classes"],
+        # Or it looks for options of Java in each folder above.
+        env={**os.environ, "MAVEN_BASEDIR": str(_FOLDER)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise YcsbError(f"YCSB could not be built: {done.stdout.strip()[-1000:]}")
+
 
 _REPORT = "spreds "
 # Short runs: compile quickly and not well, and take little memory; no files that a kill leaves.
@@ -173,3 +245,52 @@ def running_ycsb(load: YcsbLoad, port: int, log: Path) -> Iterator[YcsbClient]:
         client.attach(process, log)
         stack.callback(client.stop)
         yield client
+
+
+ITEMS = 10_000_000_001
+ZETA = 26.46902820178302  # of ITEMS, as YCSB has it
+EXPONENT = 0.99
+_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(1099511628211)
+
+
+def ycsb_draws(load: YcsbLoad) -> Load:
+    """As many reads as YCSB would make; the keys have its names, and the hot ones are the same."""
+    random = np.random.default_rng(load.seed)
+    numbers = np.empty(0, np.int64)
+    while len(numbers) < load.request_count:
+        ranks = zipf_ranks(random.random(load.request_count))
+        # Of one number too many, which is then drawn again.
+        drawn = _fnv(ranks) % (load.key_count + 1)
+        numbers = np.concatenate([numbers, drawn[drawn < load.key_count]])
+    names = [b"user%d" % name for name in _fnv(np.arange(load.key_count)).tolist()]
+    keys = [names[number] for number in numbers[: load.request_count].tolist()]
+    return Load(
+        keys,
+        [len(key) + load.value_bytes for key in keys],
+        random.exponential(load.backend_latency_seconds, load.request_count),
+        f"YCSB: scrambled Zipfian over {load.key_count:,} keys of {load.value_bytes:,} bytes",
+    )
+
+
+def zipf_ranks(uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Ranks from 0, of numbers in [0, 1), as YCSB's ``ZipfianGenerator`` makes them."""
+    two = 1 + 0.5**EXPONENT
+    eta = (1 - (2 / ITEMS) ** (1 - EXPONENT)) / (1 - two / ZETA)
+    ranks: npt.NDArray[np.int64] = (
+        ITEMS * (eta * uniform - eta + 1) ** (1 / (1 - EXPONENT))
+    ).astype(np.int64)
+    ranks[uniform * ZETA < two] = 1
+    ranks[uniform * ZETA < 1] = 0
+    return ranks
+
+
+def _fnv(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Fowler, Noll and Vo's hash of 8 bytes, 1a, without its sign."""
+    left = numbers.astype(np.uint64)
+    found = np.full(len(left), _FNV_OFFSET)
+    with np.errstate(over="ignore"):
+        for _ in range(8):
+            found = (found ^ (left & np.uint64(0xFF))) * _FNV_PRIME
+            left >>= np.uint64(8)
+    positive: npt.NDArray[np.int64] = np.abs(found.view(np.int64))
+    return positive

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.traces.trace_reader import load_trace
+from workloads.arguments import TWITTER, trace_file
+from workloads.load import key_sizes, zipf_keys
 from workloads.sample_batches import SampledServer, number_hashes
-from workloads.shared_traces import TWITTER, trace_file
-from workloads.zipf import key_sizes, zipf_keys
 
 _UPDATED, _DELETED, _WITH_TTL = 0.05, 0.01, 0.3
 _TTL_MS = 3_600_000

@@ -1,9 +1,14 @@
-"""The traces of ``bench mrc``, as files that both tools read."""
+"""The traces of ``bench mrc``, as files that both tools read.
+
+libCacheSim's curve program, built from its source on PyPI into ``build/``, to compare with.
+"""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
+import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +19,77 @@ import numpy.typing as npt
 
 from sidecar.traces.formats.oracle_general import RECORD_BYTES, record_type
 from sidecar.traces.trace_reader import read_trace
-from workloads.bench.curves.libcachesim import data_file
+from workloads.arguments import ORM_BUSY, trace_file
+from workloads.load import zipf_keys
 from workloads.local_server import BUILD
-from workloads.shared_traces import ORM_BUSY, trace_file
-from workloads.zipf import zipf_keys
+
+VERSION = "0.3.5"
+LIBCACHESIM = BUILD / f"libcachesim-{VERSION}"
+SOURCE = LIBCACHESIM / "source"
+# What its own CMakeLists.txt asks for, and the Debian package that has it.
+PROGRAMS = {"cmake": "cmake", "ninja": "ninja-build", "c++": "g++", "pkg-config": "pkg-config"}
+LIBRARIES = {"glib-2.0": "libglib2.0-dev", "libzstd": "libzstd-dev"}
+
+
+def profiler() -> Path:
+    """The program ``mrcProfiler``, built if it is not there yet (half a minute).
+
+    Raises:
+        RuntimeError: it cannot be built; the message says what is missing.
+    """
+    program = LIBCACHESIM / "build" / "bin" / "mrcProfiler"
+    if not program.exists():
+        _check_packages()
+        LIBCACHESIM.mkdir(parents=True, exist_ok=True)
+        _unpack()
+        source = str(SOURCE / "src" / "libCacheSim")
+        _run("cmake", "-S", source, "-B", str(LIBCACHESIM / "build"), "-G", "Ninja", *_OPTIONS)
+        _run("ninja", "-C", str(LIBCACHESIM / "build"), "-j2", "mrcProfiler")
+    return program
+
+
+_OPTIONS = ("-DENABLE_TESTS=OFF", "-DCMAKE_BUILD_TYPE=Release")
+
+
+def data_file(name: str) -> Path:
+    """A file of its example traces (Twitter's are CC BY 4.0: Yang, Yue and Rashmi, OSDI'20)."""
+    return SOURCE / "src" / "libCacheSim" / "data" / name
+
+
+def _check_packages() -> None:
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    if "pkg-config" not in missing:
+        missing += [
+            package
+            for library, package in LIBRARIES.items()
+            if subprocess.run(["pkg-config", "--exists", library]).returncode
+        ]
+    if missing:
+        raise RuntimeError(
+            f"libCacheSim cannot be built, these Debian packages are missing: {' '.join(missing)}; "
+            f"install them with: sudo apt-get install {' '.join(missing)}"
+        )
+
+
+def _unpack() -> None:
+    if SOURCE.exists():
+        return
+    _run(
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+        *("--no-binary=:all:", "--disable-pip-version-check", "--dest", str(LIBCACHESIM)),
+        f"libcachesim=={VERSION}",
+    )
+    with tarfile.open(LIBCACHESIM / f"libcachesim-{VERSION}.tar.gz") as archive:
+        archive.extractall(LIBCACHESIM, filter="data")
+    (LIBCACHESIM / f"libcachesim-{VERSION}").rename(SOURCE)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stdout + done.stderr)[-3000:]
+        raise RuntimeError(f"`{' '.join(command)}` failed:\n{said}")
+
 
 FOLDER = BUILD / "bench-mrc"
 _MILLION = 10**6

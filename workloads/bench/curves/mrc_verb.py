@@ -26,10 +26,8 @@ import numpy.typing as npt
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import TraceError
-from workloads.arguments import output_file, positive
-from workloads.bench.curves.libcachesim import profiler
-from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, say, small_traces
-from workloads.shared_traces import ORM_BUSY, add_traces
+from workloads.arguments import ORM_BUSY, add_traces, output_file, positive
+from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, profiler, say, small_traces
 from workloads.table import text_table
 
 HELP = "compare spreds mrc with libCacheSim's SHARDS: speed, memory and error on the same traces"

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from workloads.arguments import output_file, positive, seconds, seed
 from workloads.bench.sampling.costs import METRICS
-from workloads.bench.sampling.paired_ratios import median_ratio
-from workloads.bench.sampling.slices import CLIENTS, Kind, LoadProgram, Slice, fill
+from workloads.bench.sampling.slices import CLIENTS, Kind, LoadProgram, Slice, fill, median_ratio
 from workloads.bench.sampling.states import divided_cores
-from workloads.embedded_sidecar import NodeServer, NodeSettings, StartedSidecar, started_sidecar
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, built
+from workloads.node_programs import NodeServer, NodeSettings, StartedSidecar, started_sidecar
 from workloads.table import text_table
 
 HELP = (

@@ -15,7 +15,7 @@ import numpy as np
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
-from workloads.arguments import output_file, positive, seed, whole_numbers
+from workloads.arguments import add_traces, output_file, positive, seed, whole_numbers
 from workloads.bench.solver.partition_instances import (
     RANDOM_CURVES,
     TRACES,
@@ -23,7 +23,6 @@ from workloads.bench.solver.partition_instances import (
     curves_of_traces,
     node_observation,
 )
-from workloads.shared_traces import add_traces
 from workloads.table import text_table
 
 HELP = (

@@ -15,17 +15,16 @@ import numpy as np
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
-from workloads.arguments import output_file, picture_file, positive, seed, whole_numbers
-from workloads.bench.solver.narrowing_search import NarrowingSearch
+from workloads.arguments import add_traces, output_file, picture_file, positive, seed, whole_numbers
 from workloads.bench.solver.partition_instances import (
     TRACES,
     MakeCurve,
+    NarrowingSearch,
     any_random_curve,
     curves_of_traces,
     exact_optimum,
     partition_problem,
 )
-from workloads.shared_traces import add_traces
 from workloads.table import text_table
 
 HELP = (

@@ -1,4 +1,7 @@
-"""``experiment attacks``: what strangers may try, against a whole sidecar with real servers."""
+"""``experiment attacks``: what strangers may try, against a whole sidecar with real servers.
+
+Every attack of the table.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,23 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
-from workloads.experiment.attacks.rows.all_rows import ALL_ATTACKS
+from workloads.experiment.attacks.rows import (
+    byte_rows,
+    claim_rows,
+    creep_rows,
+    file_rows,
+    flood_rows,
+    held_rows,
+    listener_rows,
+    name_rows,
+    notification_rows,
+    order_rows,
+    plan_rows,
+    sample_crowd_rows,
+    sample_rows,
+)
 from workloads.experiment.attacks.stage.attack import FELL, OK, Attack, Outcome, play_attack
-from workloads.experiment.harness.command_line import (
+from workloads.experiment.study_verb import (
     add_rows,
     chosen,
     say,
@@ -17,6 +34,23 @@ from workloads.experiment.harness.command_line import (
     write_json,
 )
 from workloads.table import text_table
+
+ALL_ATTACKS: list[Attack] = [
+    *order_rows.ROWS,
+    *flood_rows.ROWS,
+    *listener_rows.ROWS,
+    *name_rows.ROWS,
+    *file_rows.ROWS,
+    *sample_rows.ROWS,
+    *sample_crowd_rows.ROWS,
+    *plan_rows.ROWS,
+    *creep_rows.ROWS,
+    *notification_rows.ROWS,
+    *claim_rows.ROWS,
+    *byte_rows.ROWS,
+    *held_rows.ROWS,
+]
+
 
 HELP = """Attacks on orders, listeners, locks, files, samples, plans and documents, each against
 a sidecar of its own with real servers: a table. Needs 'make setup'; what needs root or another

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from workloads.arguments import TWITTER
 from workloads.experiment.clients.carlos_runs import (
     METRICS,
     SIGNIFICANT,
@@ -17,9 +18,8 @@ from workloads.experiment.clients.carlos_runs import (
     significance,
     speed_ups,
 )
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
-from workloads.shared_traces import TWITTER
+from workloads.experiment.picture import spread
+from workloads.experiment.study import Data, Figure, Headline, Study, Table
 from workloads.table import milliseconds, percent
 
 THEIRS = {"Replay": "1.05 to 1.07 (Table 7.1)", "Zipf": "1.06 to 1.09 (Table 7.1)"}

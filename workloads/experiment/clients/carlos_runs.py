@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.traces.trace_reader import TraceError, load_trace
-from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
+from workloads.arguments import TWITTER, trace_file
 from workloads.experiment.clients.closed_loop import Answers, Application, play_closed
-from workloads.experiment.harness.study import Data, Scope, StudyError
-from workloads.load import Load
+from workloads.experiment.study import Data, Scope, StudyError
+from workloads.load import Load, key_sizes, zipf_keys
 from workloads.local_server import equal_shares, running_servers, settled_sizes
-from workloads.shared_traces import TWITTER, trace_file
-from workloads.zipf import key_sizes, zipf_keys
+from workloads.node_programs import NodeServer, NodeSettings, moves_in, running_sidecar
 
 WORKLOADS = ("Replay", "Zipf")
 WAYS = {"equal": "equal shares", "spreds": "SPREDS"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from workloads.bench.sampling.paired_ratios import FEWEST, MedianRatio, Target, median_ratio
+from workloads.bench.sampling.slices import FEWEST, MedianRatio, Target, median_ratio
 from workloads.bench.sampling.states import OFF, OTHER_STOCK, STOCK, STOCK_AGAIN, State
 from workloads.experiment.clients.overhead_rounds import METRICS, MODULE_ON, PATCH_ON, measure
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
+from workloads.experiment.picture import spread
+from workloads.experiment.study import Data, Figure, Headline, Study, Table
 from workloads.table import milliseconds
 
 THROUGHPUT_TARGET = Target(0.99, at_most=False)

@@ -6,20 +6,10 @@ import statistics
 from typing import Any
 
 from workloads.experiment.clients.ycsb_node import Application, Run, play
-from workloads.experiment.harness.picture import reach
-from workloads.experiment.harness.spread import quartiles, spread
-from workloads.experiment.harness.study import (
-    Data,
-    Figure,
-    Headline,
-    Scope,
-    Study,
-    StudyError,
-    Table,
-)
+from workloads.experiment.picture import quartiles, reach, spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.table import mebibytes, milliseconds, percent, signed_percent
-from workloads.ycsb.build import YcsbError, ycsb_class_path
-from workloads.ycsb.client import YcsbLoad
+from workloads.ycsb.client import YcsbError, YcsbLoad, ycsb_class_path
 
 WORKLOADS = {"B": 0.95, "C": 1.0}
 WAYS = {"equal": "equal shares", "spreds": "SPREDS"}

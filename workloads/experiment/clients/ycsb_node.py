@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.embedded_sidecar import NodeServer, NodeSettings, moves_in, running_sidecar
-from workloads.experiment.harness.study import StudyError
+from workloads.experiment.study import StudyError
 from workloads.local_server import free_port, running_servers, settled_sizes
 from workloads.lookaside import Tally
-from workloads.ycsb.build import YcsbError
-from workloads.ycsb.client import YcsbClient, YcsbLoad, running_ycsb
+from workloads.node_programs import NodeServer, NodeSettings, moves_in, running_sidecar
+from workloads.ycsb.client import YcsbClient, YcsbError, YcsbLoad, running_ycsb
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from workloads.arguments import at_least, positive, seed
 from workloads.experiment.commands.play import Play
 from workloads.experiment.commands.tested_server import PHASES, FoundError, Make
-from workloads.supported_servers import supported_servers
+from workloads.local_server import supported_servers
 from workloads.table import text_table
 
 HELP = """Random commands of all kinds for a sampled server under ASan, UBSan and LeakSanitizer,

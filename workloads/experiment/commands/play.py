@@ -14,10 +14,10 @@ from typing import Any
 import redis
 
 from workloads.experiment.commands.conversation import Conversation, LostError
-from workloads.experiment.commands.knobs import Knobs, SampleConsumers
 from workloads.experiment.commands.scenes import play_blocked, play_expiry, say_burst
 from workloads.experiment.commands.speaker import Speaker
 from workloads.experiment.commands.tested_server import FoundError, Make, Phase, TestedServer
+from workloads.experiment.commands.vocabulary import Knobs, SampleConsumers
 from workloads.local_server import LocalServer
 
 _CLIENTS = 4

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.local_server import BUILD, LocalServer
-from workloads.supported_servers import SupportedServer
+from workloads.local_server import BUILD, LocalServer, SupportedServer
 
 # What a sanitizer ends a process with.
 _EXIT_CODE = 86

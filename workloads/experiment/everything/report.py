@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from workloads.experiment.everything.results import Result
-from workloads.experiment.harness.study import Table
-from workloads.page_style import STYLE, html_table
+from workloads.experiment.study import Table
+from workloads.table import STYLE, html_table
 
 
 def markdown(results: Sequence[Result], pictures: str, level: int = 2) -> str:

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from workloads.arguments import positive, seed
 from workloads.experiment.faults.model.model import KINDS, play_many, replay
-from workloads.experiment.faults.rows.all_rows import ALL_ROWS
+from workloads.experiment.faults.rows import (
+    cloud_rows,
+    network_rows,
+    plan_rows,
+    role_rows,
+    server_rows,
+    sidecar_rows,
+    state_rows,
+)
 from workloads.experiment.faults.rows.row import (
     FAILED,
     LEAST_LOOKS_PER_SECOND,
@@ -25,7 +33,7 @@ from workloads.experiment.faults.rows.row import (
 from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
 from workloads.experiment.faults.stage.script import ScriptError
 from workloads.experiment.faults.stage.waiting import pause, stop_waiting, wait_again
-from workloads.experiment.harness.command_line import (
+from workloads.experiment.study_verb import (
     add_rows,
     chosen,
     say,
@@ -33,6 +41,17 @@ from workloads.experiment.harness.command_line import (
     write_json,
 )
 from workloads.table import text_table
+
+ALL_ROWS = [
+    *sidecar_rows.ROWS,
+    *server_rows.ROWS,
+    *role_rows.ROWS,
+    *network_rows.ROWS,
+    *state_rows.ROWS,
+    *plan_rows.ROWS,
+    *cloud_rows.ROWS,
+]
+
 
 HELP = """Faults of sidecar, servers, network and cloud, on real servers under load: a table.
 Needs 'make setup'; rows of the cloud need moto (pip install '.[dev]'), rows of a disk need root,

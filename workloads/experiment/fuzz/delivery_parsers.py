@@ -22,10 +22,9 @@ from solver_lambda.documents.keys import parse_observation_key, plan_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.function.answering import RefusedError
 from solver_lambda.function.handler import handler
-from workloads.experiment.fuzz.fuzzing import Parser
-from workloads.experiment.fuzz.mutators import JsonMutator
+from workloads.experiment.fuzz.mutators import JsonMutator, Parser
 from workloads.experiment.fuzz.seeds import OBSERVATION_EVENTS, PLAN_EVENT
-from workloads.experiment.harness.signed_messages import new_key, notification, self_signed
+from workloads.experiment.stand_ins import new_key, notification, self_signed
 
 _NODE, _BUCKET = "node-1", "bucket"
 _TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"

@@ -20,8 +20,7 @@ from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import DocumentError
-from workloads.experiment.fuzz.fuzzing import Parser
-from workloads.experiment.fuzz.mutators import JsonMutator, changed_bytes
+from workloads.experiment.fuzz.mutators import JsonMutator, Parser, changed_bytes
 from workloads.experiment.fuzz.seeds import (
     CONTROL,
     ENTRIES,

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads.experiment.fuzz.fuzzing import Parser, judge
+from workloads.experiment.fuzz.mutators import Parser, judge
 
 # What is made of a number of repetitions. Where a seed is an object, "more" stands beside its keys.
 KINDS: dict[str, Callable[[int], bytes]] = {

@@ -16,21 +16,21 @@ import numpy as np
 
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
-from workloads.arguments import positive, seed
+from workloads.arguments import ORM_BUSY, ORM_NIGHT, add_traces, positive, seed
 from workloads.experiment.gain.mix import Mix, mix_files, record
 from workloads.experiment.gain.oracle import Oracle, StatedErrors, stated_errors
 from workloads.experiment.gain.report import Result, by_cycle, draw, summary, told
-from workloads.experiment.gain.rivals import (
+from workloads.experiment.gain.score import (
     Climber,
     by_demand,
     by_working_set,
+    judge,
     one_shared_server,
+    score,
 )
-from workloads.experiment.gain.score import judge, score
 from workloads.experiment.gain.simulation import Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.harness.command_line import add_figures, write_json
-from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
+from workloads.experiment.study_verb import add_figures, write_json
 
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
 

@@ -16,8 +16,8 @@ from sidecar.config.fields import size
 from sidecar.traces.reading import Reading
 from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.reader import DocumentError, Fields
-from workloads.shared_traces import trace_file
-from workloads.zipf import key_sizes, zipf_keys
+from workloads.arguments import trace_file
+from workloads.load import key_sizes, zipf_keys
 
 log = logging.getLogger(__name__)
 

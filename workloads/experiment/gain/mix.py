@@ -16,8 +16,8 @@ from sidecar.config.fields import duration, size
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
 from solver_lambda.documents.keys import SERVER_PATTERN
 from solver_lambda.documents.reader import DocumentError, Fields
+from workloads.arguments import TRACES_FOLDER
 from workloads.experiment.gain.loads import IntArray, Load, MissingTraceError, read_load
-from workloads.shared_traces import TRACES_FOLDER
 
 CACHE_LATENCY_SECONDS = 200e-6
 # Beside the servers' minima.

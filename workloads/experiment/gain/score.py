@@ -1,16 +1,29 @@
-"""What one division of memory came to: shares of the possible gain, losses, targets reached."""
+"""What one division of memory came to: shares of the possible gain, losses, targets reached.
+
+Other ways to divide the memory: by rules of thumb, and by hill climbing on the spot.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from workloads.experiment.gain.mix import Targets
+from sidecar.config.node import DEFAULT_MINIMUM_BYTES
+from sidecar.samples.wire_format import Operation
+from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests, Targets
 from workloads.experiment.gain.oracle import StatedErrors
-from workloads.experiment.gain.simulation import Outcome
+from workloads.experiment.gain.simulated_server import (
+    OVERHEAD_BYTES,
+    REDIS_SAMPLES,
+    Served,
+    SimulatedServer,
+)
+from workloads.experiment.gain.simulation import Division, Outcome
 
 # The first cycles are for learning.
 LATE_CYCLE = 6
@@ -150,3 +163,110 @@ def judge(targets: Targets, changes: bool, scores: Sequence[Score]) -> list[Verd
             missed_by = over if over >= LEAST_MISS else 0.0
             verdicts.append(Verdict(target, bound, value, salt, missed_by))
     return verdicts
+
+
+# After all reads.
+_NONE = (sys.maxsize, 0, Operation.EVICTION)
+
+
+def by_demand(mix: Mix, requests: Sequence[Requests]) -> list[int]:
+    """In proportion to the reads of the whole run."""
+    return _in_proportion(mix, [sum(map(len, one.cycles)) for one in requests])
+
+
+def by_working_set(mix: Mix, requests: Sequence[Requests]) -> list[int]:
+    """In proportion to the bytes of all keys that are ever read."""
+    parts = []
+    for one in requests:
+        used = np.unique(np.concatenate(one.cycles))
+        parts.append(int((one.sizes_bytes[used].astype(np.int64) + OVERHEAD_BYTES).sum()))
+    return _in_proportion(mix, parts)
+
+
+def _in_proportion(mix: Mix, parts: Sequence[float]) -> list[int]:
+    spare = mix.budget_bytes - len(parts) * DEFAULT_MINIMUM_BYTES
+    total = sum(parts) or 1
+    return [DEFAULT_MINIMUM_BYTES + int(spare * part / total) for part in parts]
+
+
+class Climber(Division):
+    """A hill climber by shadow queues, after Cliffhanger (Cidon and others, NSDI'16).
+
+    Each server has a queue of the keys that it evicted last. Whose queue is hit most, weighted by
+    what a miss costs, gets a step of memory from whose is hit least.
+    """
+
+    STEP_SHARE = 0.005
+
+    def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
+        self._servers = servers
+        self._step_bytes = int(self.STEP_SHARE * mix.budget_bytes)
+        self._penalties = [
+            server.weight * (server.backend_latency_seconds - CACHE_LATENCY_SECONDS)
+            for server in mix.servers
+        ]
+        self._gains = [0.0] * len(servers)
+        self._queues: list[OrderedDict[int, None]] = [OrderedDict() for _ in servers]
+        self._queued_bytes = [0] * len(servers)
+
+    def follow(self, place: int, served: Served) -> None:
+        queue, weights = self._queues[place], self._servers[place].weights
+        evicted = iter([one for one in served.removed if one[2] == Operation.EVICTION])
+        after, key, _ = next(evicted, _NONE)
+        for at in np.flatnonzero(~served.hit).tolist():
+            missed = int(served.keys[at])
+            if missed in queue:
+                del queue[missed]
+                self._queued_bytes[place] -= weights[missed]
+                self._gains[place] += self._penalties[place]
+            while after <= at:
+                if key not in queue:
+                    self._queued_bytes[place] += weights[key]
+                queue[key] = None
+                queue.move_to_end(key)
+                while self._queued_bytes[place] > self._step_bytes:
+                    self._queued_bytes[place] -= weights[queue.popitem(last=False)[0]]
+                after, key, _ = next(evicted, _NONE)
+
+    def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:  # noqa: ARG002
+        sizes = [server.maxmemory_bytes for server in self._servers]
+        best = int(np.argmax(self._gains))
+        may_give = [
+            place
+            for place, size in enumerate(sizes)
+            if place != best and size - self._step_bytes >= DEFAULT_MINIMUM_BYTES
+        ]
+        if not may_give:
+            return None
+        worst = min(may_give, key=lambda place: self._gains[place])
+        if self._gains[best] <= self._gains[worst]:
+            return None
+        self.applied += 1
+        sizes[worst] -= self._step_bytes
+        sizes[best] += self._step_bytes
+        self._gains = [gain * 0.9 for gain in self._gains]
+        return sizes
+
+
+def one_shared_server(
+    mix: Mix, requests: Sequence[Requests], samples: int = REDIS_SAMPLES
+) -> Outcome:
+    """All keys in one server that has all the memory, and one baseline instead of several."""
+    starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
+    sizes = np.concatenate([one.sizes_bytes for one in requests])
+    ttls = np.repeat(
+        [one.ttl_seconds for one in requests], [len(one.sizes_bytes) for one in requests]
+    )
+    server = SimulatedServer(1, sizes, mix.budget_bytes, ttls_seconds=ttls, samples=samples)
+    reads, misses = np.zeros((2, mix.cycles, len(requests)))
+    for cycle in range(mix.cycles):
+        parts = [one.cycles[cycle] + start for one, start in zip(requests, starts, strict=False)]
+        times = np.concatenate([(np.arange(len(part)) + 0.5) / max(1, len(part)) for part in parts])
+        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        order = np.argsort(times, kind="stable")
+        begin = cycle * mix.cycle_seconds
+        keys = np.concatenate(parts)[order]
+        hit = server.read(keys, begin, begin + mix.cycle_seconds).hit
+        reads[cycle] = [len(part) for part in parts]
+        misses[cycle] = np.bincount(owners[order][~hit], minlength=len(parts))
+    return Outcome(mix, reads, misses, np.zeros_like(reads))

@@ -12,9 +12,13 @@ import numpy.typing as npt
 
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.server_reading import ServerReading
-from workloads.experiment.gain.eviction_order import EvictionOrder, ExactLru, SampledLru
-from workloads.experiment.gain.expiry_cycle import ExpiryCycle
-from workloads.experiment.gain.hash_table import HashTable
+from workloads.experiment.gain.server_parts import (
+    EvictionOrder,
+    ExactLru,
+    ExpiryCycle,
+    HashTable,
+    SampledLru,
+)
 
 # What an empty server holds, and what a key takes beside its own bytes; about as Redis 7.0 has it.
 BASELINE_BYTES = 900_000

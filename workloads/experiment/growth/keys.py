@@ -6,9 +6,8 @@ from statistics import median
 from typing import Any
 
 from workloads.experiment.growth.learning import learn, stack_bytes
-from workloads.experiment.harness.picture import reach
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.picture import reach, spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, Table
 
 KEYS = (10**5, 10**6, 10**7, 10**8)
 QUICK_KEYS = (10**5, 10**6)

@@ -14,13 +14,12 @@ import numpy as np
 
 from solver_lambda.planning.planner import make_plan
 from workloads.bench.solver.partition_instances import RANDOM_CURVES, node_observation
-from workloads.experiment.cost_model import ask_cost_model
 from workloads.experiment.gain.mix import Mix, MixServer, Phase, read_mix, record
 from workloads.experiment.gain.simulation import Division, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.harness.picture import reach
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.picture import reach, spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.thesis.costs import ask_cost_model
 from workloads.table import milliseconds, percent
 
 # Plans a day that are priced, and whose load on a core is told.

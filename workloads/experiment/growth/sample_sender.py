@@ -15,8 +15,8 @@ import numpy as np
 import zmq
 
 from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_BATCH_RECORDS, Operation
+from workloads.load import zipf_keys
 from workloads.sample_batches import SampledServer
-from workloads.zipf import zipf_keys
 
 # As the sampler has it (redis_patch/transport.h).
 QUEUE_BATCHES = 32

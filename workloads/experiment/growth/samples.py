@@ -19,17 +19,9 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from workloads.experiment.growth.learning import learn
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import (
-    Data,
-    Figure,
-    Headline,
-    Scope,
-    Study,
-    StudyError,
-    Table,
-)
-from workloads.running_program import ROOT
+from workloads.experiment.picture import spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.processes import ROOT
 from workloads.table import percent
 
 RATES = (1_000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000)

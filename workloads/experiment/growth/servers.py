@@ -17,17 +17,16 @@ import numpy as np
 from sidecar.settings.team_settings import TeamSettings
 from solver_lambda.documents.keys import settings_key
 from solver_lambda.documents.plan import AdaptationPlan
-from workloads.deaf_process import deaf_processes
-from workloads.embedded_sidecar import NODE, NodeServer, NodeSettings, plans_in, running_sidecar
 from workloads.experiment.growth.learning import learn
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.experiment.picture import spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, Table
+from workloads.load import zipf_keys
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, equal_shares, running_servers, sizes_in_force
 from workloads.lookaside import LookAsideClient
-from workloads.process_watch import usage
+from workloads.node_programs import NODE, NodeServer, NodeSettings, plans_in, running_sidecar
+from workloads.processes import deaf_processes, usage
 from workloads.table import milliseconds, percent
-from workloads.zipf import zipf_keys
 
 REQUESTS_PER_SECOND = 10_000
 # Of the load.

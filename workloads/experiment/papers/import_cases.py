@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.experiment.harness.study import StudyError
-from workloads.running_program import ROOT
+from workloads.experiment.study import StudyError
+from workloads.processes import ROOT
 
 HANDLER = "import solver_lambda.function.handler"
 NUMPY = ("numpy",)

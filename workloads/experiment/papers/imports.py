@@ -7,9 +7,6 @@ import statistics
 import tempfile
 from typing import Any
 
-from workloads.experiment.harness.picture import reach
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.experiment.papers.import_cases import (
     CASES,
     MOST_MODULES,
@@ -17,6 +14,8 @@ from workloads.experiment.papers.import_cases import (
     fresh_process,
     size_bytes,
 )
+from workloads.experiment.picture import reach, spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, Table
 from workloads.table import mebibytes, milliseconds
 
 ROUNDS = 3

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
-from workloads.arguments import output_file, seconds, seed
-from workloads.embedded_sidecar import moves_in, running_sidecar
+from workloads.arguments import ORM_BUSY, ORM_NIGHT, add_traces, output_file, seconds, seed
 from workloads.experiment.gain.mix import Mix, Requests, mix_files, record
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.simulated_server import OVERHEAD_BYTES, SimulatedServer
@@ -31,10 +30,10 @@ from workloads.experiment.gain.simulation import (
     simulate,
 )
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.harness.command_line import add_figures, say, write_json
 from workloads.experiment.real_gain.play import Played, node_settings, play
 from workloads.experiment.real_gain.report import Run, apart, by_cycle, compared
-from workloads.shared_traces import ORM_BUSY, ORM_NIGHT, add_traces
+from workloads.experiment.study_verb import add_figures, say, write_json
+from workloads.node_programs import moves_in, running_sidecar
 from workloads.table import mebibytes, text_table
 
 # What a simulation has to get right: changes of all kinds, and lives that end.

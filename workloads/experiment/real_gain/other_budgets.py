@@ -8,20 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from solver_lambda.documents.plan import WhatIf
-from workloads.embedded_sidecar import plans_in, running_sidecar
 from workloads.experiment.gain.loads import ZipfLoad
 from workloads.experiment.gain.mix import Mix, MixServer, Phase, Requests, Targets, record
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import (
-    Data,
-    Figure,
-    Headline,
-    Scope,
-    Study,
-    StudyError,
-    Table,
-)
+from workloads.experiment.picture import spread
 from workloads.experiment.real_gain.play import node_settings, play
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.node_programs import plans_in, running_sidecar
 
 BUDGET_BYTES = 24 << 20
 RATIOS = (0.5, 2.0)

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import redis
 
-from workloads.embedded_sidecar import NodeServer, NodeSettings
-from workloads.experiment.gain.hash_table import BUCKET_BYTES
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
+from workloads.experiment.gain.server_parts import BUCKET_BYTES
 from workloads.experiment.gain.simulated_server import BASELINE_BYTES
 from workloads.experiment.gain.simulation import Outcome
 from workloads.local_server import LocalServer, equal_shares, running_servers, settled_sizes
 from workloads.lookaside import LookAsideClient
+from workloads.node_programs import NodeServer, NodeSettings
 
 # The default, which is for cycles of an hour.
 RSS_WAIT_SECONDS = 60.0

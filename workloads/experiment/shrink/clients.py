@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.deaf_process import start_deaf_to_ctrl_c
+from workloads.processes import start_deaf_to_ctrl_c
 
 VALUE = b"x" * 512
 REPLY_BYTES = 1 << 16

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import statistics
 
-from workloads.bench.sampling.paired_ratios import FEWEST, Target
+from workloads.bench.sampling.slices import FEWEST, Target
 from workloads.bench.sampling.states import MONITOR, OFF, OTHER_STOCK, STOCK, STOCK_AGAIN
-from workloads.experiment.harness.picture import plain_ticks
-from workloads.experiment.harness.spread import spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
+from workloads.experiment.picture import plain_ticks, spread
+from workloads.experiment.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.thesis.latency_slices import (
     CLIENTS,
     IN_USE,

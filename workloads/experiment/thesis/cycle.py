@@ -8,20 +8,11 @@ from pathlib import Path
 
 from sidecar.storage.store import FolderStore
 from workloads.demo.loop import NODE, controller_text, local_cloud
-from workloads.experiment.harness.spread import quartiles, spread
-from workloads.experiment.harness.study import (
-    Data,
-    Figure,
-    Headline,
-    Scope,
-    Study,
-    StudyError,
-    Table,
-)
+from workloads.experiment.picture import quartiles, spread
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
-from workloads.process_environment import process_environment
-from workloads.quiet_log import quiet_log
+from workloads.meanwhile import process_environment, quiet_log
 from workloads.table import milliseconds
 
 THESIS_SECONDS = {"cloud": 1.8, "embedded": 0.1}

@@ -6,8 +6,15 @@ import random
 import subprocess
 from typing import Any
 
-from workloads.bench.sampling.paired_ratios import MedianRatio, median_ratio
-from workloads.bench.sampling.slices import KEYS, PERCENTILES, VALUE_BYTES, Kind, LoadProgram
+from workloads.bench.sampling.slices import (
+    KEYS,
+    PERCENTILES,
+    VALUE_BYTES,
+    Kind,
+    LoadProgram,
+    MedianRatio,
+    median_ratio,
+)
 from workloads.bench.sampling.states import (
     MODULE,
     MONITOR,
@@ -21,7 +28,7 @@ from workloads.bench.sampling.states import (
     State,
     divided_cores,
 )
-from workloads.experiment.harness.study import Data, Scope, StudyError
+from workloads.experiment.study import Data, Scope, StudyError
 from workloads.local_server import LocalServer
 
 SKEW = 0.99

@@ -17,7 +17,7 @@ from workloads.bench.solver.partition_instances import (
     partition_problem,
 )
 from workloads.bench.solver.solver_verb import PLANNER, SOLVERS, UNITS
-from workloads.experiment.harness.study import Data, Scope
+from workloads.experiment.study import Data, Scope
 
 DIRICHLET, LOOK_AHEAD = "Dirichlet (Algorithm 8)", "LookAhead"
 COMPARED = (DIRICHLET, LOOK_AHEAD, PLANNER)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from workloads.bench.solver.partition_instances import TRACES
 from workloads.bench.solver.solver_verb import PLANNER, SAME_RATIO
-from workloads.experiment.harness.spread import quartiles, spread
-from workloads.experiment.harness.study import Data, Figure, Headline, Study, Table
+from workloads.experiment.picture import quartiles, spread
+from workloads.experiment.study import Data, Figure, Headline, Study, Table
 from workloads.experiment.thesis.solver_runs import (
     COMPARED,
     DIRICHLET,

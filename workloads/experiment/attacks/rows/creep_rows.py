@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from workloads.experiment.attacks.stage.attack import Rows, must
-from workloads.experiment.attacks.stage.false_services import HostileSolver, forged_plan
+from workloads.experiment.attacks.stage.hostile_server import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
-from workloads.in_background import in_background
+from workloads.meanwhile import in_background
 
 ROWS = Rows()
 

@@ -19,7 +19,7 @@ from workloads.experiment.attacks.rows.slow_connections import (
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
 from workloads.local_server import free_port
-from workloads.solver_service import running_service
+from workloads.node_programs import running_service
 
 ROWS = Rows()
 

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from workloads.experiment.attacks.stage.attack import Rows, must
-from workloads.experiment.attacks.stage.false_services import TOPIC, FalseSns
+from workloads.experiment.attacks.stage.hostile_server import TOPIC, FalseSns
 from workloads.experiment.attacks.stage.target import Target
-from workloads.experiment.harness.signed_messages import HOST, Message, new_key, stored
+from workloads.experiment.stand_ins import HOST, Message, new_key, stored
 from workloads.local_server import free_port
 
 ROWS = Rows()

@@ -16,9 +16,9 @@ from pathlib import Path
 from solver_lambda.documents.observation import Observation
 from solver_lambda.planning.quiet import is_quiet
 from workloads.experiment.attacks.stage.attack import Rows, must
-from workloads.experiment.attacks.stage.false_services import HostileSolver, forged_plan
+from workloads.experiment.attacks.stage.hostile_server import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
-from workloads.in_background import in_background
+from workloads.meanwhile import in_background
 
 ROWS = Rows()
 

@@ -20,9 +20,8 @@ import redis
 from sidecar.cli import main
 from sidecar.control.client import SidecarClient
 from workloads.experiment.attacks.stage.attack import FellError
-from workloads.forked_program import ForkedProgram
 from workloads.local_server import LocalServer, free_port, running_servers, sizes_in_force
-from workloads.process_watch import Usage, usage
+from workloads.processes import ForkedProgram, Usage, usage
 
 ROOT = Path(__file__).resolve().parents[4]
 MIB = 1 << 20

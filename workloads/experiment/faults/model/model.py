@@ -22,7 +22,7 @@ from workloads.experiment.faults.stage.script import (
     play,
     random_script,
 )
-from workloads.quiet_log import quiet_log
+from workloads.meanwhile import quiet_log
 
 _SERVERS = (2, 3, 4)
 # What is under the faults: the real actuator, with targets that count at once or are handed over

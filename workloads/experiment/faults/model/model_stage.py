@@ -14,8 +14,12 @@ from contextlib import suppress
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES, ServerConfig
 from sidecar.servers.server_reading import ServerReading
 from workloads.experiment.faults.model.model_line import MakeSidecar, ModelLine, Sidecar
-from workloads.experiment.faults.model.model_rules import ModelRules
-from workloads.experiment.faults.model.model_server import BASELINE_BYTES, MIB, ModelServer
+from workloads.experiment.faults.model.model_server import (
+    BASELINE_BYTES,
+    MIB,
+    ModelRules,
+    ModelServer,
+)
 from workloads.experiment.faults.model.simulated_time import SimulatedClock
 from workloads.experiment.faults.stage.script import Verdict
 

@@ -32,8 +32,7 @@ _one_at_a_time = threading.Lock()
 @contextmanager
 def _cloud(kind: str) -> Iterator[Mapping[str, Any]]:
     try:
-        from workloads.experiment.faults.stage.cloud import ENVIRONMENT, LocalCloud
-        from workloads.experiment.faults.stage.played_function import PlayedFunction
+        from workloads.experiment.faults.stage.cloud import ENVIRONMENT, LocalCloud, PlayedFunction
     except ImportError as error:
         raise RowSkippedError(f"it needs moto, of the extra dev: {error}") from error
     # There is one moto in a process.

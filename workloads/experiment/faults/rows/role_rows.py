@@ -17,7 +17,7 @@ from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
 from workloads.local_server import LocalServer, built, free_port
-from workloads.running_program import running_command
+from workloads.processes import running_command
 
 ROWS = Rows()
 

@@ -14,7 +14,7 @@ from workloads.experiment.faults.stage.node import WAIT_SECONDS
 from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.running_program import ROOT
+from workloads.processes import ROOT
 
 ROWS = Rows()
 

@@ -14,7 +14,7 @@ from workloads.experiment.faults.stage.node_servers import OBJECT_BYTES, PATCH, 
 from workloads.experiment.faults.stage.sidecar_process import SidecarProcess
 from workloads.experiment.faults.stage.sightings import NamedGaps, Sightings, sightings
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.running_program import running_program
+from workloads.processes import running_program
 
 MIB = 1 << 20
 BUDGET_MIB = 48

@@ -16,9 +16,7 @@ from sidecar.control.order import Order, OrderRefusedError
 from workloads.experiment.faults.stage import launcher
 from workloads.experiment.faults.stage.orders import CLOCK, ORDERS, PLAN, STEPS, SWITCH, TRICK
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.forked_program import ForkedProgram
-from workloads.process_watch import open_files, usage
-from workloads.running_program import ROOT
+from workloads.processes import ROOT, ForkedProgram, open_files, usage
 
 READY_LIMIT_SECONDS = 60.0
 ENDS_LIMIT_SECONDS = 30.0

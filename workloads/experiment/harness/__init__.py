@@ -1,1 +1,0 @@
-"""What experiments share: their command lines, tables, pictures, and what stands in for others."""

@@ -1,1 +1,0 @@
-"""Memory as a knob of a function: its time and price."""

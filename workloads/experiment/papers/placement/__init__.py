@@ -1,1 +1,0 @@
-"""Where the solver stands: beside the node, in its region, in another one."""

@@ -1,1 +1,0 @@
-"""The sidecar over a long time, under full load."""

@@ -1,1 +1,0 @@
-"""Figure 8.5 and Table 8.6: ten hours of two applications that share a machine."""

@@ -1,0 +1,48 @@
+"""What holds while something else is done: work in a thread, variables, a quiet log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+
+@contextmanager
+def in_background(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Run ``work`` in a thread meanwhile; it returns soon after its event is set."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,), name="load")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """They hold meanwhile; then what was there before does again."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """Nothing is logged meanwhile, and whatever was logged before is again afterwards."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
