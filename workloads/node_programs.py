@@ -211,9 +211,7 @@ class SolverService(NamedTuple):
 
 @contextmanager
 def running_service(
-    log: Path,
-    environment: dict[str, str] | None = None,
-    arguments: Sequence[str] = ("--port", "0"),
+    log: Path, environment: dict[str, str] | None = None, arguments: Sequence[str] = ("--port", "0")
 ) -> Iterator[SolverService]:
     """Start one, at a free port unless ``arguments`` say otherwise, and end it.
 

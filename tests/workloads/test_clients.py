@@ -107,10 +107,7 @@ def test_a_slept_miss_is_filled_only_when_its_backend_answers(server):
 
 def test_refusals_of_the_server_are_errors():
     with LocalServer({"maxmemory": "1mb", "maxmemory-policy": "noeviction"}) as server:
-        with (
-            LookAsideClient(server.url) as client,
-            pytest.raises(ServerRefusedError, match="OOM"),
-        ):
+        with LookAsideClient(server.url) as client, pytest.raises(ServerRefusedError, match="OOM"):
             replay(make_load([b"a", b"b"], [1 << 20] * 2, [0.0] * 2), client)
         server.client.config_set("requirepass", "secret")
         with pytest.raises(ServerRefusedError, match="WRONGPASS"):
@@ -216,8 +213,7 @@ def test_it_drives_a_server_of_the_demonstration() -> None:
 @needs_ycsb
 def test_ctrl_c_ends_it() -> None:
     interrupted(
-        ["ycsb"],
-        lambda folder: any("site.ycsb" in line for line in processes_with(str(folder))),
+        ["ycsb"], lambda folder: any("site.ycsb" in line for line in processes_with(str(folder)))
     )
 
 

@@ -117,10 +117,7 @@ def half(*seconds: float) -> HalfResult:
     """With two equal servers' mean access times in the first and in the second half of the load."""
     tallies = [
         {name: Tally(requests, 0, total) for name in ("wide", "narrow")}
-        for requests, total in (
-            (2000, 2000 * seconds[0]),
-            (4000, 2000 * sum(seconds)),
-        )
+        for requests, total in ((2000, 2000 * seconds[0]), (4000, 2000 * sum(seconds)))
     ]
     return HalfResult([Sample(at, {}, {}, one) for at, one in zip((5, 10), tallies, strict=True)])
 
@@ -181,8 +178,7 @@ def processes_with(text: str) -> list[str]:
 
 @pytest.mark.skipif(not CDK.exists(), reason="the CDK command is not installed")
 @pytest.mark.parametrize(
-    ("moment", "number"),
-    [("starting the emulator", signal.SIGINT), ("first run", signal.SIGTERM)],
+    ("moment", "number"), [("starting the emulator", signal.SIGINT), ("first run", signal.SIGTERM)]
 )
 def test_interrupted(moment, number):
     # A short path: servers have Unix sockets in it.

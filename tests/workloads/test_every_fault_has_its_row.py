@@ -131,11 +131,7 @@ def test_what_cannot_be_played_is_refused_in_a_sentence(
     ],
 )
 def test_a_script_that_no_stage_can_play_is_refused(
-    script: str,
-    options: list[str],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    script: str, options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "script"
     file.write_text(script)

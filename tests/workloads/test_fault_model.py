@@ -13,13 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sidecar.servers import apply_transitions, server_watch, transitions
 from sidecar.servers.transitions import ServerState
 from workloads.experiment.faults.model import model_stage
-from workloads.experiment.faults.model.model import (
-    KINDS,
-    maker,
-    play_on_model,
-    run_model,
-    shortest,
-)
+from workloads.experiment.faults.model.model import KINDS, maker, play_on_model, run_model, shortest
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
 from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
@@ -188,12 +182,7 @@ BREAKS = {
         property(_claims_nothing_out_of_reach),
         "beside",
     ),
-    "growth into what is still held": (
-        transitions.ServerState,
-        "is_freeing",
-        False,
-        "beside",
-    ),
+    "growth into what is still held": (transitions.ServerState, "is_freeing", False, "beside"),
     "a shrink without another look at the policy": (
         server_watch.ServerWatch,
         "can_shrink_now",

@@ -254,9 +254,7 @@ def test_the_same_trace_again_is_the_same_load(uneven: tuple[Mix, list[Requests]
     assert narrow.cycles[3][1000:].tolist() == narrow.cycles[0][:3000].tolist()
 
 
-def test_an_outcome_weighs_servers_by_weight_and_reads(
-    uneven: tuple[Mix, list[Requests]],
-) -> None:
+def test_an_outcome_weighs_servers_by_weight_and_reads(uneven: tuple[Mix, list[Requests]]) -> None:
     mix, _ = uneven
     reads, misses = np.array([[10.0, 30.0]] * 2), np.array([[10.0, 0.0], [5.0, 15.0]])
     outcome = Outcome(mix, reads, misses, np.zeros((2, 2)))

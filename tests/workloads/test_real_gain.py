@@ -160,10 +160,7 @@ def test_a_changing_mix_is_to_gain_more_than_climber_and_static_oracle():
 def test_moves_are_judged_where_the_mix_has_a_target_for_them():
     many = replace(GOOD, loss_ratio=0.001, moves=9)
     assert missed([many]) == {}
-    assert missed([many], Targets(loss_ratio=0.0005, moves=2)) == {
-        "loss_ratio": 0.0005,
-        "moves": 7,
-    }
+    assert missed([many], Targets(loss_ratio=0.0005, moves=2)) == {"loss_ratio": 0.0005, "moves": 7}
 
 
 def test_where_there_is_nothing_to_gain_only_losses_are_judged():

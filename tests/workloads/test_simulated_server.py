@@ -16,11 +16,7 @@ from workloads.experiment.gain.simulated_server import (
     REDIS_SAMPLES,
     SimulatedServer,
 )
-from workloads.experiment.real_gain.play import (
-    counted_bytes,
-    memory_taken,
-    memory_usages,
-)
+from workloads.experiment.real_gain.play import counted_bytes, memory_taken, memory_usages
 from workloads.load import key_sizes, zipf_keys
 from workloads.local_server import built
 

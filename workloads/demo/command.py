@@ -138,14 +138,7 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     write_report(
         Report(
-            result,
-            servers,
-            HEADER,
-            rows,
-            static,
-            spreds,
-            runs[0].observation,
-            runs[0].decisions,
+            result, servers, HEADER, rows, static, spreds, runs[0].observation, runs[0].decisions
         ),
         output / "report.html",
     )

@@ -17,13 +17,7 @@ import redis
 from sidecar.config.sampling import SamplingConfig
 from workloads.arguments import add_traces, seed
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
-from workloads.experiment.curve_prediction import (
-    FORMS,
-    Run,
-    SampledBinary,
-    measure,
-    working_set,
-)
+from workloads.experiment.curve_prediction import FORMS, Run, SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import Load
 from workloads.experiment.study_verb import add_figures, write_json
 from workloads.local_server import built, supported_servers
@@ -46,9 +40,7 @@ estimate states of itself.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="run four cases with Redis only")
     parser.add_argument(
-        "--server",
-        choices=SERVERS,
-        help="the server to run (default: all of them; quick: redis)",
+        "--server", choices=SERVERS, help="the server to run (default: all of them; quick: redis)"
     )
     parser.add_argument("--way", choices=WAYS, help="how it is sampled (default: both ways)")
     parser.add_argument(

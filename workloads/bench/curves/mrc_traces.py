@@ -95,11 +95,7 @@ FOLDER = BUILD / "bench-mrc"
 _MILLION = 10**6
 _PIECE = 10 * _MILLION
 _AS_BINARY = ("oracleGeneral",)
-_AS_CSV = (
-    "csv",
-    "-t",
-    "time-col=1,obj-id-col=2,obj-size-col=3,obj-id-is-num=true,has-header=true",
-)
+_AS_CSV = ("csv", "-t", "time-col=1,obj-id-col=2,obj-size-col=3,obj-id-is-num=true,has-header=true")
 
 
 @dataclass(frozen=True)

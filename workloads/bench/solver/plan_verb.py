@@ -35,10 +35,7 @@ UNITS = 65_536
 OBJECT_BYTES = 800.0
 _SERVERS = (3, 7, 8, 20, 64, 100)
 _INSTANCES = 10
-_SETTINGS = {
-    "default": PlanningSettings(),
-    "steps": PlanningSettings(maximum_step_ratio=0.1),
-}
+_SETTINGS = {"default": PlanningSettings(), "steps": PlanningSettings(maximum_step_ratio=0.1)}
 
 
 class Row(NamedTuple):

@@ -26,13 +26,7 @@ from workloads.experiment.attacks.rows import (
     sample_rows,
 )
 from workloads.experiment.attacks.stage.attack import FELL, OK, Attack, Outcome, play_attack
-from workloads.experiment.study_verb import (
-    add_rows,
-    chosen,
-    say,
-    told_without_playing,
-    write_json,
-)
+from workloads.experiment.study_verb import add_rows, chosen, say, told_without_playing, write_json
 from workloads.table import text_table
 
 ALL_ATTACKS: list[Attack] = [

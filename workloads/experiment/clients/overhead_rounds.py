@@ -265,10 +265,7 @@ def _measured(scope: Scope, loads: list[ClientLoad]) -> Data:
                     share = (done + place / len(loads) / len(STATES)) / len(plan)
                     scope.progress(f"round {done + 1} of {len(plan)}, {load.name}", share)
                     seen[load.name][state.name].append(found)
-    return {
-        "rounds": len(plan),
-        "seen": seen,
-    }
+    return {"rounds": len(plan), "seen": seen}
 
 
 def _round(

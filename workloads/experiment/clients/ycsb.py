@@ -197,13 +197,7 @@ def draw(figure: Figure, data: Data) -> None:
         for place, of in enumerate(values):
             middles, around = reach([of], ends=quartiles)
             panel.errorbar(
-                place,
-                middles,
-                around,
-                fmt="ks",
-                capsize=6,
-                markersize=5,
-                label="median, quartiles",
+                place, middles, around, fmt="ks", capsize=6, markersize=5, label="median, quartiles"
             )
         panel.set(
             title=f"YCSB, workload {name}",

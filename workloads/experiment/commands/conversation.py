@@ -166,9 +166,7 @@ class Conversation:
     def _connect(self, client: int) -> None:
         self._connections[client] = [
             _connection(
-                path=str(server.socket),
-                socket_timeout=_ANSWER_SECONDS,
-                protocol=_protocol(client),
+                path=str(server.socket), socket_timeout=_ANSWER_SECONDS, protocol=_protocol(client)
             )
             for server in self._servers
         ]

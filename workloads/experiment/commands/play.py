@@ -234,10 +234,7 @@ def _different_keys(first: redis.Redis, second: redis.Redis) -> list[str]:
 
 def _place(client: redis.Redis) -> dict[str, Any]:
     pool = client.connection_pool
-    return {
-        "connection_class": pool.connection_class,
-        "path": pool.connection_kwargs["path"],
-    }
+    return {"connection_class": pool.connection_class, "path": pool.connection_kwargs["path"]}
 
 
 def _free_port() -> int:

@@ -33,13 +33,7 @@ from workloads.experiment.faults.rows.row import (
 from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
 from workloads.experiment.faults.stage.script import ScriptError
 from workloads.experiment.faults.stage.waiting import pause, stop_waiting, wait_again
-from workloads.experiment.study_verb import (
-    add_rows,
-    chosen,
-    say,
-    told_without_playing,
-    write_json,
-)
+from workloads.experiment.study_verb import add_rows, chosen, say, told_without_playing, write_json
 from workloads.table import text_table
 
 ALL_ROWS = [

@@ -43,10 +43,7 @@ _PLAN: dict[str, Any] = {
     "run_seconds": 0.02,
     "run_memory_bytes": 99614720,
 }
-PLANS = [
-    _PLAN,
-    {**_PLAN, "decision": "keep", "servers": [{**_SERVER_PLAN, "maxmemory_bytes": 0}]},
-]
+PLANS = [_PLAN, {**_PLAN, "decision": "keep", "servers": [{**_SERVER_PLAN, "maxmemory_bytes": 0}]}]
 OBSERVATION: dict[str, Any] = {
     "kind": "spreds.observation",
     "version": 1,

@@ -167,9 +167,7 @@ def _read_phase(fields: Fields, folders: Sequence[Path]) -> Phase:
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise fields.refuse("requests", f"must be whole numbers of at least 0, not {count!r}")
     phase = Phase(
-        fields.integer("from", 1, low=1),
-        tuple(counts),
-        read_load(fields.table("load"), folders),
+        fields.integer("from", 1, low=1), tuple(counts), read_load(fields.table("load"), folders)
     )
     fields.done()
     return phase

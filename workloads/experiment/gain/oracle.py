@@ -17,11 +17,7 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import solve
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
-from workloads.experiment.gain.simulated_server import (
-    BASELINE_BYTES,
-    OVERHEAD_BYTES,
-    IntArray,
-)
+from workloads.experiment.gain.simulated_server import BASELINE_BYTES, OVERHEAD_BYTES, IntArray
 from workloads.experiment.gain.simulation import FloatArray, Outcome
 from workloads.experiment.gain.spreds_division import START_SECONDS
 

@@ -139,11 +139,7 @@ class SpredsDivision(Division):
             for server in servers
         ]
         self._monitors = [
-            ServerMonitor(
-                name,
-                live_objects=sampling.live_objects,
-                cycle_seconds=mix.cycle_seconds,
-            )
+            ServerMonitor(name, live_objects=sampling.live_objects, cycle_seconds=mix.cycle_seconds)
             for name in self._names
         ]
         self._keys = [SamplerKey() for _ in servers]

@@ -116,10 +116,7 @@ def with_cycles(mix: Mix, cycle_seconds: float, thinned: int = 1) -> Mix:
             MixServer(server.name, server.weight, server.backend_latency_seconds, phases)
         )
     return dataclasses.replace(
-        mix,
-        cycles=round(mix.cycles / ratio),
-        cycle_seconds=cycle_seconds,
-        servers=tuple(servers),
+        mix, cycles=round(mix.cycles / ratio), cycle_seconds=cycle_seconds, servers=tuple(servers)
     )
 
 

@@ -80,9 +80,7 @@ def fresh_process(case: Case, empty_folder: str) -> tuple[float, int, int]:
         StudyError: the process failed.
     """
     code = CODE.format(
-        before=case.held or "pass",
-        statement=case.statement,
-        origin="begin" if case.held else "0",
+        before=case.held or "pass", statement=case.statement, origin="begin" if case.held else "0"
     )
     options = [] if case.is_compiled else ["-B", "-X", f"pycache_prefix={empty_folder}"]
     done = subprocess.run(

@@ -8,11 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from workloads.experiment.papers.memory_runs import (
-    SERVERS,
-    WHOLE_PROCESSOR_MB,
-    measured_runs,
-)
+from workloads.experiment.papers.memory_runs import SERVERS, WHOLE_PROCESSOR_MB, measured_runs
 from workloads.experiment.picture import plain_ticks, quartiles, reach
 from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.experiment.thesis.costs import ask_cost_model
@@ -44,11 +40,7 @@ def measure(scope: Scope) -> Data:
         }
     except KeyError as error:
         raise StudyError(f"the cost model has no term {error}") from error
-    return {
-        **measured_runs(scope),
-        "prices": prices,
-        "chosen_mb": answer["workload"]["memory_mb"],
-    }
+    return {**measured_runs(scope), "prices": prices, "chosen_mb": answer["workload"]["memory_mb"]}
 
 
 def usd_per_plan(data: Data, size_mb: int, seconds: float) -> float:

@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.experiment.papers.change_points import (
-    LEAST_LEVEL,
-    Bounds,
-    find_ramp,
-    find_spike,
-)
+from workloads.experiment.papers.change_points import LEAST_LEVEL, Bounds, find_ramp, find_spike
 from workloads.experiment.shrink.clients import VALUE, Clients, Latencies, running_clients
 from workloads.experiment.shrink.measurement import grow_to, running_actuator, shrink_to
 from workloads.experiment.study import Data

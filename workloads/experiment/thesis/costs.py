@@ -10,15 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-from workloads.experiment.study import (
-    Data,
-    Figure,
-    Headline,
-    Scope,
-    Study,
-    StudyError,
-    Table,
-)
+from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.processes import ROOT
 
 
@@ -111,10 +103,7 @@ def tables(data: Data) -> list[Table]:
                 for cycles, bills in years.items()
             ],
         )
-        for what, key in (
-            ("without the free tier", "usd"),
-            ("with it", "usd_with_free_tier"),
-        )
+        for what, key in (("without the free tier", "usd"), ("with it", "usd_with_free_tier"))
     ] + [
         Table(
             "The thesis' bill of a year of hourly cycles, recomputed from its Table 8.7 (which is "

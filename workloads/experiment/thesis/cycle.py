@@ -19,10 +19,7 @@ THESIS_SECONDS = {"cloud": 1.8, "embedded": 0.1}
 WANTED_SECONDS = 0.5
 CYCLES, QUICK_CYCLES = 15, 3
 WARM_UP_CYCLES, QUICK_WARM_UP_CYCLES = 2, 1
-WAYS = {
-    "cloud": "over the cloud (local emulator)",
-    "embedded": "inside the sidecar (always on)",
-}
+WAYS = {"cloud": "over the cloud (local emulator)", "embedded": "inside the sidecar (always on)"}
 STEPS = {"taken": "the plan is taken", "in_force": "all sizes are in force"}
 
 

@@ -118,11 +118,7 @@ FORMS: dict[str, tuple[str, Callable[[Path], None], tuple[str, ...]]] = {
     "absent": ("is gone", lambda path: path.unlink(), ()),
     "empty": ("is empty", _empty, (UNREADABLE,)),
     "cut": ("ends in the middle", _cut, (UNREADABLE,)),
-    "garbage": (
-        "is garbage",
-        _garbage,
-        (UNREADABLE,),
-    ),
+    "garbage": ("is garbage", _garbage, (UNREADABLE,)),
     "huge numbers": ("has numbers of 400 digits", lambda p: _fields(p, _huge), (UNREADABLE,)),
     "above the budget": ("has targets of a TiB", lambda p: _fields(p, _above_budget), ()),
     "of other servers": ("is of other servers", lambda p: _fields(p, _of_others), ()),

@@ -19,12 +19,7 @@ USER = "spreds"
 RIGHTS = "+info +config|get +config|set +client|setname +client|list +memory|stats +ping"
 PATCH, MODULE = "patch", "module"
 # What a shrink changes, and must be as before after it.
-SHRINK_KNOBS = (
-    "hz",
-    "activedefrag",
-    "active-defrag-ignore-bytes",
-    "maxmemory-eviction-tenacity",
-)
+SHRINK_KNOBS = ("hz", "activedefrag", "active-defrag-ignore-bytes", "maxmemory-eviction-tenacity")
 # In the server, which a client that sends all the values keeps waiting. Not all keys at once: it
 # evicts before a script, and not in it.
 _FILL = """
