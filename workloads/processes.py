@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pwd
 import resource
 import signal
 import subprocess
@@ -177,7 +176,6 @@ class ForkedProgram:
         folder: where it is.
         output: a descriptor that what it says goes to.
         environment: all of it.
-        user: run as this one, and not as our own (needs root).
         umask: -1: ours.
         open_files: its limit, if it is not ours.
     """
@@ -190,12 +188,11 @@ class ForkedProgram:
         output: int,
         environment: Mapping[str, str],
         *,
-        user: str | None = None,
         umask: int = -1,
         open_files: int | None = None,
     ) -> None:
         with Connection(os.dup(output), readable=False) as said:  # which can be sent
-            how = (program, arguments, folder, said, dict(environment), user, umask, open_files)
+            how = (program, arguments, folder, said, dict(environment), umask, open_files)
             self._process = _FORKS.Process(target=_run, args=how)
             self._process.start()
         assert self._process.pid is not None
@@ -231,7 +228,6 @@ def _run(
     folder: Path,
     said: Connection,
     environment: Mapping[str, str],
-    user: str | None,
     umask: int,
     open_files: int | None,
 ) -> None:
@@ -250,8 +246,6 @@ def _run(
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, most))
     if umask >= 0:
         os.umask(umask)
-    if user is not None:
-        os.setuid(pwd.getpwnam(user).pw_uid)
     sys.exit(program(arguments))
 
 

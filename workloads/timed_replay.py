@@ -11,7 +11,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import numpy.typing as npt
@@ -82,19 +81,17 @@ def timed_replay(
     due: npt.NDArray[np.float64],
     *,
     speed: float = 1.0,
-    stop: Event | None = None,
 ) -> TimedReplay:
     """Send ``load``, each request at its time of ``due``, ``speed`` times as fast.
 
     What is due together, or has become so, travels in one pipeline, as in ``lookaside.replay``.
-    ``stop`` ends it early.
     """
     at = due / speed
     backend_seconds = load.backend_seconds.tolist()
     seconds, behind = np.empty(len(load)), np.empty(len(load))
     began = time.monotonic()
     sent = 0
-    while sent < len(load) and not (stop and stop.is_set()):
+    while sent < len(load):
         now = time.monotonic() - began
         if at[sent] > now:
             client.fill_due()

@@ -203,7 +203,7 @@ def _is_built(server: SupportedServer) -> bool:
     return all((BUILD / name).exists() for name in [*needed, server.patched_binary or needed[0]])
 
 
-def count_servers(keys: int = PAGE_KEYS) -> dict[tuple[str, str], list[Count]]:
+def count_servers() -> dict[tuple[str, str], list[Count]]:
     """What sampling adds to commands on keys that are not sampled, by server and way, of every
     server that is built."""
     found: dict[tuple[str, str], list[Count]] = {}
@@ -211,7 +211,7 @@ def count_servers(keys: int = PAGE_KEYS) -> dict[tuple[str, str], list[Count]]:
         print(f"bench redis: counting instructions of {server.title}", file=sys.stderr)
         names = {"stock", "empty filter", "patch R=0", "module R=0"}
         chosen = [one for one in variants(server.name, (0.0,)) if one.name in names]
-        counts = count(chosen, keys, cache_commands)
+        counts = count(chosen, PAGE_KEYS, cache_commands)
         for variant in ("patch R=0", "module R=0"):
             of_variant = [one for one in counts if one.variant == variant]
             if of_variant:

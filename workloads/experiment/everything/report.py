@@ -13,23 +13,23 @@ from workloads.experiment.study import Table
 from workloads.table import STYLE, html_table
 
 
-def markdown(results: Sequence[Result], pictures: str, level: int = 2) -> str:
+def markdown(results: Sequence[Result], pictures: str) -> str:
     """All chapters, then what did not work.
 
-    ``pictures``: where they lie, seen from the page. ``level``: of the chapters' headings.
+    ``pictures``: where they lie, seen from the page.
     """
     parts = []
     for chapter, members in groupby(results, key=lambda one: one.chapter):
-        parts.append(f"{'#' * level} {chapter}")
-        parts += [section(one, pictures, level + 1) for one in members]
-    parts += [f"{'#' * level} What did not work", _bullets(failures(results))]
+        parts.append(f"## {chapter}")
+        parts += [section(one, pictures) for one in members]
+    parts += ["## What did not work", _bullets(failures(results))]
     return "\n\n".join(parts) + "\n"
 
 
-def section(result: Result, pictures: str, level: int) -> str:
+def section(result: Result, pictures: str) -> str:
     """One study."""
     study = result.study
-    heading = f"{'#' * level} {study.title}\n\n{study.question}"
+    heading = f"### {study.title}\n\n{study.question}"
     if result.error is not None:
         return f"{heading}\n\nNot measured: {result.error}"
     parts = [

@@ -68,11 +68,10 @@ def document_parsers(extra: dict[str, list[bytes]] | None = None) -> list[Parser
         name: str,
         documents: list[dict[str, Any]],
         read: Callable[[bytes], object],
-        share: float = 1,
     ) -> Parser:
         seeds = [json.dumps(document).encode() for document in documents] + extra.get(name, [])
         documented = _UnreadableError if name == "history" else DocumentError
-        return Parser(name, seeds, JsonMutator(seeds).changed, read, (documented,), share)
+        return Parser(name, seeds, JsonMutator(seeds).changed, read, (documented,))
 
     return [
         parser("plan", PLANS, _plan),

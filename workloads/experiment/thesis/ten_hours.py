@@ -104,9 +104,9 @@ def measured_ways(data: Data) -> list[Way]:
     return [way for way in WAYS if way.name in data["runs"][0]["ways"]]
 
 
-def _changes(data: Data, way: str, first_hour: int = 0) -> list[float]:
+def _changes(data: Data, way: str) -> list[float]:
     """Of each seed: the clients' mean access time beside equal, fixed sizes."""
-    return [change_ratio(run, way, EQUAL.name, first_hour) for run in data["runs"]]
+    return [change_ratio(run, way, EQUAL.name) for run in data["runs"]]
 
 
 def _told(changes: list[float]) -> str:

@@ -45,9 +45,9 @@ def _drops() -> Iterator[bytes]:
 
 
 @contextmanager
-def _hostile(answer: Answer, hostile_name: str = "pages") -> Iterator[Target]:
+def _hostile(answer: Answer) -> Iterator[Target]:
     """A sidecar with one hostile server, and one that is none."""
-    with Target() as target, hostile_in_place_of(target, hostile_name, answer):
+    with Target() as target, hostile_in_place_of(target, "pages", answer):
         yield target
 
 

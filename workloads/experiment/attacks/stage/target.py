@@ -39,7 +39,6 @@ class Target:
             the key ``""`` has those above the sections; ``{folder}`` in them is the folder.
         server_lines: for a server's name, more lines of its ``[[server]]``.
         token: whether orders may be given at the port.
-        user: run the sidecar as this user, and not as our own (needs root).
         verbose: log also what repeats itself.
         environment: what the sidecar has in its own beside ours.
         server_settings: directives of each server.
@@ -60,7 +59,6 @@ class Target:
         server_lines: Mapping[str, str] | None = None,
         *,
         token: bool = True,
-        user: str | None = None,
         verbose: bool = True,
         environment: Mapping[str, str] | None = None,
         server_settings: Mapping[str, object] | None = None,
@@ -70,7 +68,6 @@ class Target:
         self._names = names
         self.sections = dict(sections or {})
         self._server_lines = dict(server_lines or {})
-        self._user = user
         self._verbose = ["--verbose"] if verbose else []
         self.root = ROOT
         self._environment = dict(environment or {})
@@ -111,12 +108,6 @@ class Target:
             secret.write_text(self.token)
             secret.chmod(0o600)
         self.write_file()
-        if self._user is not None:
-            # The sidecar's user owns what it works in, and may use the servers' sockets.
-            subprocess.run(["chown", "-R", self._user, str(self.folder)], check=True)
-            for server in self.servers.values():
-                server.folder.chmod(0o755)
-                server.socket.chmod(0o777)
 
     def write_file(self) -> None:
         """``node.toml`` anew, from the sections as they are now."""
@@ -150,7 +141,6 @@ class Target:
                 self.folder,
                 log.fileno(),
                 {**os.environ, **self._environment},
-                user=self._user,
                 umask=self._umask,
                 open_files=open_files,
             )
@@ -214,13 +204,12 @@ class Target:
         *,
         port: int | None = None,
         host: str = "127.0.0.1",
-        seconds: float = 5,
         source: str | None = None,
     ) -> bytes:
         """Send bytes to a port, and all that comes back until it is closed."""
         answer = b""
         own = None if source is None else (source, 0)
-        with socket.create_connection((host, port or self.port), seconds, own) as connection:
+        with socket.create_connection((host, port or self.port), 5, own) as connection:
             connection.sendall(request)
             try:
                 while part := connection.recv(65536):
@@ -242,7 +231,7 @@ class Target:
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         return self.raw(f"POST {target} HTTP/1.1\r\n{head}\r\n{body}".encode("latin-1"))
 
-    def command(self, *words: str, user: str | None = None) -> subprocess.CompletedProcess[str]:
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One of ``spreds``' commands, to its end."""
         return subprocess.run(
             [sys.executable, "-c", _COMMAND, *words],
@@ -251,7 +240,6 @@ class Target:
             capture_output=True,
             text=True,
             timeout=60,
-            user=user,
             check=False,
         )
 

@@ -34,13 +34,12 @@ STARTS = "starts with its own file's size"
     bound_seconds=GAP_SECONDS,
     says=("restarted",),
 )
-def _restart(stage: FaultStage, mebibytes: float, times: int = 3) -> str:
-    for number in range(times):
-        server = number % len(stage.servers)
+def _restart(stage: FaultStage, mebibytes: float) -> str:
+    for server in range(len(stage.servers)):
         stage.kill_server(server)
         stage.start_server(server, mebibytes)
         stage.recover()
-    return f"{times} times"
+    return f"{len(stage.servers)} times"
 
 
 @ROWS.add(
