@@ -1,11 +1,10 @@
-"""What holds while something else is done: work in a thread, variables, a quiet log."""
+"""What holds while something else is done: work in a thread, a quiet log."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -20,21 +19,6 @@ def in_background(work: Callable[[threading.Event], object]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """They hold meanwhile; then what was there before does again."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

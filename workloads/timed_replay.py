@@ -112,7 +112,6 @@ HELP = "replay a trace, or a generated load, against one Redis server as a look-
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("url", metavar="URL", help="redis://HOST:PORT or unix:///PATH")
     parser.add_argument(
         "--trace",

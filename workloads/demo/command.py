@@ -48,7 +48,6 @@ LEAST_SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument(
         "--seed", type=seed, default=1, help="seed of the load and the backends (default: 1)"
     )

@@ -117,7 +117,6 @@ _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="measure fewer rounds, salts and keys")
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the numbers here"

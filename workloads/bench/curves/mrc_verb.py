@@ -79,7 +79,6 @@ class Run:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument(
         "--quick",
         action="store_true",

@@ -36,7 +36,6 @@ QUICK_ROUNDS, QUICK_SLICE_SECONDS = 1, 1.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="one round of short slices")
     parser.add_argument(
         "--rounds", type=positive, default=12, metavar="N", help="rounds (default: %(default)s)"

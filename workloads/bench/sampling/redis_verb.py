@@ -111,7 +111,6 @@ OVERLOAD = Kind("get", 64)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument(
         "--quick",
         action="store_true",

@@ -56,7 +56,6 @@ class Row(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument(
         "--servers",
         type=whole_numbers,

@@ -91,7 +91,6 @@ class Row(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="solve a tenth of the instances")
     parser.add_argument(
         "--servers",

@@ -54,7 +54,6 @@ AT_ONCE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="the rows of the gate (default: all)")
     add_rows(parser, AT_ONCE)
 

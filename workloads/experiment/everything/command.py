@@ -96,7 +96,6 @@ HELP = "all experiments of docs/research/evaluation.md one after the other, and 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     add_scope(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

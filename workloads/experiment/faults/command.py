@@ -59,7 +59,6 @@ AT_ONCE = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--quick",

@@ -75,7 +75,6 @@ def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument(
         "--mix", action="append", metavar="NAME|FILE", help="run this one (default: all)"
     )

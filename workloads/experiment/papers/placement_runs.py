@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from solver_lambda.documents.observation import Observation
@@ -32,7 +33,7 @@ from workloads.experiment.study import Scope
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.local_server import LocalServer
-from workloads.meanwhile import process_environment, quiet_log
+from workloads.meanwhile import quiet_log
 from workloads.node_programs import HOST, SolverService, running_service
 from workloads.processes import running_command
 
@@ -257,7 +258,7 @@ def measure_cloud(place: str, one_way_seconds: float) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="spreds-placement-") as folder,
         local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.
-        process_environment(cloud.environment),
+        patch.dict(os.environ, cloud.environment),
         farther_cloud(cloud, one_way_seconds) as far,
         LocalNode(NODE, controller_text(far)) as node,
     ):

@@ -45,7 +45,6 @@ HELP = "mixes with real servers and a real sidecar, in compressed time, beside t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's options."""
     parser.add_argument("--mix", action="append", metavar="NAME|FILE", help="default: swap")
     parser.add_argument(
         "--agree",

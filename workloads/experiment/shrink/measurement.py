@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,11 @@ def by_hand(server: LocalServer, size_bytes: int, over: threading.Event) -> None
     over.wait()
 
 
-def by_sidecar(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
-    """As the sidecar carries out a maximum that was lowered: nothing presses."""
-    _shrink(server, size_bytes, over, gradual=True)
-
-
-def by_sidecar_at_once(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
-    """As where memory is missing, so that all is taken at once."""
-    _shrink(server, size_bytes, over, gradual=False)
-
-
-def _shrink(server: LocalServer, size_bytes: int, over: threading.Event, *, gradual: bool) -> None:
+def by_sidecar(
+    server: LocalServer, size_bytes: int, over: threading.Event, *, gradual: bool
+) -> None:
+    """As it carries out a maximum that was lowered, where nothing presses; or not ``gradual``, as
+    where memory is missing, so that all is taken at once."""
     with running_actuator(server, gradual=gradual) as actuator:
         shrink_to(actuator, size_bytes)
         over.wait()
@@ -110,8 +105,8 @@ def grow_to(actuator: Actuator, size_bytes: int) -> None:
 WAYS: dict[str, Way] = {
     "nothing": nothing,
     "by hand": by_hand,
-    "at once": by_sidecar_at_once,
-    "paced": by_sidecar,
+    "at once": partial(by_sidecar, gradual=False),
+    "paced": partial(by_sidecar, gradual=True),
 }
 
 

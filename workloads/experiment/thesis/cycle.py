@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from sidecar.storage.store import FolderStore
 from workloads.demo.loop import NODE, controller_text, local_cloud
@@ -12,7 +14,7 @@ from workloads.experiment.picture import quartiles, spread
 from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
-from workloads.meanwhile import process_environment, quiet_log
+from workloads.meanwhile import quiet_log
 from workloads.table import milliseconds
 
 THESIS_SECONDS = {"cloud": 1.8, "embedded": 0.1}
@@ -41,7 +43,7 @@ def measure(scope: Scope) -> Data:
         tempfile.TemporaryDirectory(prefix="spreds-cycle-") as folder,
         local_cloud(Path(folder)) as cloud,
         # The sidecar is in this process, and looks for credentials there.
-        process_environment(cloud.environment),
+        patch.dict(os.environ, cloud.environment),
     ):
         over_cloud = controller_text(cloud)
         inside = '[controller]\nkind = "embedded"\nfolder = "documents"\n'

@@ -28,7 +28,12 @@ from workloads.experiment.thesis.ten_hours_play import (
     play,
     trace_keys,
 )
-from workloads.experiment.thesis.ten_hours_told import change_ratio, tables, thesis_recomputed
+from workloads.experiment.thesis.ten_hours_told import (
+    change_ratio,
+    measured_ways,
+    tables,
+    thesis_recomputed,
+)
 from workloads.meanwhile import quiet_log
 from workloads.table import signed_percent
 
@@ -97,11 +102,6 @@ def _run(
             raise StudyError(f"no plan came ({way.words}, seed {seed})")
     descriptions = [asked[name].description for name in SERVERS]
     return {"seed": seed, "loads": descriptions, "best_bytes": [best[n] for n in SERVERS], **run}
-
-
-def measured_ways(data: Data) -> list[Way]:
-    """Those that there are figures of, in their order."""
-    return [way for way in WAYS if way.name in data["runs"][0]["ways"]]
 
 
 def _changes(data: Data, way: str) -> list[float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from workloads.experiment.picture import spread
 from workloads.experiment.study import Data, Table
@@ -15,6 +14,7 @@ from workloads.experiment.thesis.ten_hours_play import (
     REQUESTS,
     SERVERS,
     WAYS,
+    Way,
 )
 from workloads.table import percent, signed_percent
 
@@ -79,42 +79,27 @@ def tables(data: Data) -> list[Table]:
     return [_ours(data), _thesis(), _gained(data)]
 
 
-def _ways(data: Data) -> list[str]:
-    return [way.name for way in WAYS if way.name in data["runs"][0]["ways"]]
-
-
-def _words(name: str) -> str:
-    return next(way.words for way in WAYS if way.name == name)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """One of the figures that ``of`` gives."""
-
-    of: Callable[[Reads], list[float]]
-    place: int
-
-    def __call__(self, found: Reads) -> float:
-        return self.of(found)[self.place]
+def measured_ways(data: Data) -> list[Way]:
+    """Those that there are figures of, in their order."""
+    return [way for way in WAYS if way.name in data["runs"][0]["ways"]]
 
 
 def _ours(data: Data) -> Table:
-    values: list[tuple[str, _Place, Callable[[float], str]]] = []
+    ways = measured_ways(data)
+    figures: list[tuple[str, Callable[[Reads], list[float]], int, Callable[[float], str]]] = []
     for place, name in enumerate(SERVERS):
-        values.append((f"hit ratio, {name}", _Place(hit_ratios, place), percent))
+        figures.append((f"hit ratio, {name}", hit_ratios, place, percent))
     for words, times in (("by (8.2)", of_reads), ("of clients", of_clients)):
-        values += [
-            (f"{what}, {words}", _Place(times, place), _ms) for place, what in enumerate(TIMES)
-        ]
+        figures += [(f"{what}, {words}", times, place, _ms) for place, what in enumerate(TIMES)]
     rows = [
         [what]
-        + [spread([value(reads(run, way)) for run in data["runs"]], told) for way in _ways(data)]
-        for what, value, told in values
+        + [spread([of(reads(run, way.name))[at] for run in data["runs"]], told) for way in ways]
+        for what, of, at, told in figures
     ]
     for place, name in enumerate(SERVERS):
         ends = [
-            [run["ways"][way]["sizes_bytes"][-1][place] for run in data["runs"]]
-            for way in _ways(data)
+            [run["ways"][way.name]["sizes_bytes"][-1][place] for run in data["runs"]]
+            for way in ways
         ]
         rows.append([f"size at the end, {name}", *(spread(one, _mebibytes) for one in ends)])
     first = data["runs"][0]
@@ -124,7 +109,7 @@ def _ours(data: Data) -> Table:
     return Table(
         f"All {data['hours']} hours of {data['hour_seconds']:g} s each, {seeds}, with P1: "
         f"{first['loads'][0]}; P2: {first['loads'][1]}{second}",
-        ["", *map(_words, _ways(data))],
+        ["", *(way.words for way in ways)],
         rows,
     )
 
@@ -157,10 +142,8 @@ def _thesis() -> Table:
 def _gained(data: Data) -> Table:
     half = data["hours"] // 2
     rows = []
-    for way in _ways(data):
-        if way == EQUAL.name:
-            continue
-        runs = data["runs"]
+    runs = data["runs"]
+    for words, way in ((one.words, one.name) for one in measured_ways(data) if one != EQUAL):
         changes = [
             [change_ratio(run, way, EQUAL.name, first) for run in runs] for first in (0, half)
         ]
@@ -171,7 +154,7 @@ def _gained(data: Data) -> Table:
         ]
         rows.append(
             [
-                _words(way),
+                words,
                 *(spread(one, lambda change: signed_percent(change, 2)) for one in changes),
                 spread(kept, percent) if kept else "nothing to gain",
                 *(

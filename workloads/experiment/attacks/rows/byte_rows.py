@@ -158,7 +158,6 @@ def _has_cycle_after(target: Target, cycle: int) -> bool:
     quick=False,
 )
 def _documents() -> None:
-    """A team's settings: in UTF-16, with a hundred thousand tables, a million levels, and more."""
     with Target() as target:
         folder = target.folder / "documents" / "settings" / "attacked"
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +206,6 @@ sys.exit(main(sys.argv[1:]))
     quick=False,
 )
 def _traces() -> None:
-    """Small files that unpack to gigabytes, and lines that stand for billions of requests."""
     try:
         from backports import zstd
     except ImportError as error:

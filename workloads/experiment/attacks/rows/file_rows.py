@@ -192,7 +192,6 @@ def _taken(listen: str, host: str, *, listens: bool = True) -> None:
     "no server a secret to send there, and takes the port up when it is free",
 )
 def _samples_port_is_taken() -> None:
-    """Somebody listens at the samples' port before the sidecar does."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         endpoint = f"tcp://127.0.0.1:{stranger.getsockname()[1]}"
         lines = f'endpoint = "{endpoint}"\nopen_endpoint = true\nrate = 1.0\n'
@@ -243,7 +242,6 @@ def _no_descriptors_left() -> None:
     held=True,
 )
 def _few_files_allowed() -> None:
-    """Started with a limit of 256 open files, which may be raised: it is."""
     with Target() as target:
         target.end()
         target.start(open_files=256)

@@ -130,7 +130,6 @@ def _history_readers() -> None:
     "150 clients ask /livez over and over: 40 probes beside them are all answered by 200",
 )
 def _health_in_a_crowd() -> None:
-    """150 clients ask for health over and over, and so does the probe of a supervisor."""
     with Target() as target:
         until = time.monotonic() + 4
 

@@ -153,7 +153,6 @@ def _slow_readers() -> None:
     "each is refused",
 )
 def _odd_framing() -> None:
-    """Headers that a proxy before the sidecar may understand another way."""
     with Target() as target:
         right = f"Authorization: Bearer {target.token}\r\nContent-Type: application/json"
         body = '{"what": "pause"}'

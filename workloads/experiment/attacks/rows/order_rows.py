@@ -131,7 +131,6 @@ def _another_sites_page() -> None:
     "the same over the Unix socket, which ssh -L brings to a browser: nothing is ordered",
 )
 def _rebound_through_the_socket() -> None:
-    """The socket as ``ssh -L`` brings it to a browser's machine."""
     with Target() as target:
         for host, kind in (
             ("evil.example", "application/json"),

@@ -211,7 +211,6 @@ def _signature(key: str, question: bytes, answer: bytes) -> str:
     "key, or signed for another observation: none is taken, and the key is in no log",
 )
 def _answers_without_the_key() -> None:
-    """Unsigned, signed by another key, and one that was signed for another observation."""
     key = secrets.token_hex(32)
     forged: list[str] = []
 

@@ -63,7 +63,9 @@ class ModelRun:
     failures: tuple[Failure, ...]
 
 
-def run_model(count: int, seed: int, kind: str = "resolver", most_failures: int = 5) -> ModelRun:
+def run_model(
+    count: int, seed: int, kind: str = "resolver", most_failures: int = _MOST_FAILURES
+) -> ModelRun:
     """Play the random scripts with the seeds from ``seed`` on, until so many have failed."""
     began_at = time.monotonic()
     failures: list[Failure] = []
@@ -139,7 +141,7 @@ def play_many(count: int, seed: int, kind: str) -> int:
     scripts = steps = failures = 0
     with ProcessPoolExecutor(_PROCESSES) as pool:
         portions = list(_portions(count, seed))
-        for run in pool.map(run_portion, *zip(*((*each, kind) for each in portions), strict=True)):
+        for run in pool.map(run_model, *zip(*((*each, kind) for each in portions), strict=True)):
             scripts, steps = scripts + run.scripts, steps + run.steps
             failures += len(run.failures)
             for failure in run.failures:
@@ -169,11 +171,6 @@ def replay(file: Path, kind: str) -> int:
         f"{verdict.longest_above_seconds:.2f} at a time"
     )
     return int(not verdict.ok)
-
-
-def run_portion(count: int, seed: int, kind: str) -> ModelRun:
-    """In a process of its own."""
-    return run_model(count, seed, kind, _MOST_FAILURES)
 
 
 def _portions(count: int, seed: int) -> Iterator[tuple[int, int]]:

@@ -164,7 +164,6 @@ def _refuses_messages(stage: FaultStage) -> str:
     around=partial(_cloud, "lambda"),
 )
 def _replayed(stage: FaultStage) -> None:
-    """Old plans are told of again, each twice and in another order, before each new one."""
     for _ in range(3):
         swap(stage)
         for key in reversed(stage.function.told[-3:]):

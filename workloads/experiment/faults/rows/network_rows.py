@@ -96,7 +96,6 @@ def _late(stage: FaultStage, seconds: float) -> None:
     quick=True,
 )
 def _stays_late(stage: FaultStage, seconds: float) -> str:
-    """Resized all the same, in both directions, while it is late."""
     stage.delay(0, seconds)
     for _ in range(2):
         swap_and_wait(stage)

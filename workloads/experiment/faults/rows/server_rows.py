@@ -196,7 +196,6 @@ def _renamed_config(stage: FaultStage) -> None:
     bound_seconds=GAP_SECONDS,
 )
 def _config_rewrite_in_a_shrink(stage: FaultStage) -> None:
-    """The server's own file has the settings of a shrink then, and it starts with them."""
     swap_and_wait(stage)
     first = stage.servers[0]
     stage.pin(0, 12)

@@ -182,7 +182,6 @@ def _restart_while_it_hangs(stage: FaultStage) -> None:
     "controlled by",
 )
 def _second(stage: FaultStage, state_file: str, words: str) -> str:
-    """Another sidecar for the same servers is not let in, and the first goes on."""
     text = Path(stage.sidecar.file).read_text()
     text = text.replace(str(stage.sidecar.state_file), str(stage.folder / state_file))
     other = stage.folder / "other.toml"

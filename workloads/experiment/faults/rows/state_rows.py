@@ -29,7 +29,6 @@ UNREADABLE = "is unusable, starting without it"
     says=("is a directory",),
 )
 def _folder(stage: FaultStage) -> None:
-    """It does not start then, and says why; all stays as it was left."""
     swap_and_wait(stage)
     stage.kill_sidecar()
     kept = stage.sidecar.state_file.with_name("kept")
