@@ -19,7 +19,7 @@ from sidecar.samples.receiver import MOST_STRANGERS, SampleReceiver
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import GREETING, ZmtpError, ZmtpReader
 from tests.examples import examples
-from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected
+from workloads.experiment.attacks.stage.connections import ZmtpPeer, connected
 from workloads.local_node import wait_until
 
 Refused = Callable[[str], int]

@@ -1,4 +1,9 @@
-"""What the sidecar does with a thousand to two million samples a second, and what they teach it."""
+"""What the sidecar does with a thousand to two million samples a second, and what they teach it.
+
+As a program it is who sends them at a given rate, as a server does: ``python -m ... ENDPOINT RATE
+SECONDS SEED SECRET``. In batches of 50 ms or 16 KiB, never waiting. Says when it is ready, begins
+when it is told to by a line, and says as JSON how many were offered and what had to be dropped.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,77 @@ import time
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+import zmq
+
 from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
-from sidecar.samples.wire_format import DEFAULT_MODULUS
+from sidecar.samples.wire_format import DEFAULT_MODULUS, MAX_BATCH_RECORDS, Operation
 from workloads.experiment.growth.learning import learn
 from workloads.experiment.picture import spread
 from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
+from workloads.load import zipf_keys
 from workloads.processes import ROOT
+from workloads.sample_batches import SampledServer
 from workloads.table import percent
+
+# As the sampler has it (redis_patch/transport.h).
+QUEUE_BATCHES = 32
+BATCH_SECONDS = 0.05
+SKEW = 0.99
+SAMPLED_KEYS = 8_000
+OBJECT_BYTES = 300
+
+
+def send(endpoint: str, rate: float, seconds: float, seed: int, secret: bytes) -> dict[str, float]:
+    """From ``seed``'s draws; what was offered and dropped."""
+    random = np.random.default_rng(seed)
+    records = min(MAX_BATCH_RECORDS, max(1, round(rate * BATCH_SECONDS)))
+    count = max(1, round(rate * seconds / records)) * records
+    keys = zipf_keys(SAMPLED_KEYS, SKEW, count, random)
+    hashes = random.integers(1 << 64, size=SAMPLED_KEYS, dtype=np.uint64)
+    interval = records / rate
+    messages = list(
+        SampledServer(threshold=DEFAULT_MODULUS, secret=secret).batches(
+            hashes[keys],
+            np.full(count, Operation.READ_HIT),
+            OBJECT_BYTES,
+            times_us=np.arange(count) / rate * 1e6,
+            batch_records=records,
+        )
+    )
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    socket = context.socket(zmq.PUSH)
+    socket.set(zmq.IMMEDIATE, 1)
+    socket.set(zmq.SNDHWM, QUEUE_BATCHES)
+    socket.connect(endpoint)
+    socket.poll(10_000, zmq.POLLOUT)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    dropped = 0
+    begun = time.monotonic()
+    for number, message in enumerate(messages):
+        ahead = begun + number * interval - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+        try:
+            socket.send(message, zmq.DONTWAIT)
+        except zmq.Again:
+            dropped += 1
+    took = time.monotonic() - begun
+    socket.close(linger=1000)
+    context.term()
+    return {
+        "offered": count,
+        "seconds": max(took, len(messages) * interval),
+        "dropped_batches": dropped,
+        "batches": len(messages),
+    }
+
 
 RATES = (1_000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000)
 SECONDS = 2.0
@@ -64,7 +128,7 @@ def _take(rate: int, seconds: float, seed: int) -> dict[str, float]:
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="spreds-samples-") as folder:
         endpoint = f"ipc://{Path(folder) / 'samples'}"
-        command = [sys.executable, "-m", "workloads.experiment.growth.sample_sender", endpoint]
+        command = [sys.executable, "-m", "workloads.experiment.growth.samples", endpoint]
         with (
             bind_endpoint(endpoint, metrics) as receiver,
             subprocess.Popen(
@@ -214,3 +278,9 @@ STUDY = Study(
     ),
     size_inches=(8.0, 3.4),
 )
+
+
+if __name__ == "__main__":
+    where, rate, seconds, seed, secret = sys.argv[1:]
+    told = send(where, float(rate), float(seconds), int(seed), bytes.fromhex(secret))
+    print(json.dumps(told))

@@ -16,9 +16,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.rows.order_rows import status_of
-from workloads.experiment.attacks.rows.slow_connections import HEALTH, besieged, slow_connections
 from workloads.experiment.attacks.stage.attack import Rows, must
+from workloads.experiment.attacks.stage.connections import (
+    HEALTH,
+    besieged,
+    slow_connections,
+    status_of,
+)
 from workloads.experiment.attacks.stage.target import Target
 
 ROWS = Rows()

@@ -11,9 +11,8 @@ from typing import Any
 
 from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
-from workloads.experiment.attacks.rows.order_rows import status_of
-from workloads.experiment.attacks.rows.slow_connections import HEALTH
 from workloads.experiment.attacks.stage.attack import Rows, must
+from workloads.experiment.attacks.stage.connections import HEALTH, status_of
 from workloads.experiment.attacks.stage.target import Target
 
 ROWS = Rows()

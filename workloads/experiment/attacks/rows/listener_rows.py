@@ -9,14 +9,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sidecar.control.order import Order
-from workloads.experiment.attacks.rows.order_rows import status_of
-from workloads.experiment.attacks.rows.slow_connections import (
+from workloads.experiment.attacks.stage.attack import Rows, must
+from workloads.experiment.attacks.stage.connections import (
     HEALTH,
     MOST_DESCRIPTORS,
     besieged,
     slow_connections,
+    status_of,
 )
-from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.target import Target
 from workloads.local_server import free_port
 from workloads.node_programs import running_service

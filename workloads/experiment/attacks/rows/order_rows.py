@@ -9,6 +9,7 @@ from typing import Any
 
 from sidecar.control.order import Order, OrderRefusedError
 from workloads.experiment.attacks.stage.attack import Rows, must
+from workloads.experiment.attacks.stage.connections import status_of
 from workloads.experiment.attacks.stage.target import Target
 
 ROWS = Rows()
@@ -33,11 +34,6 @@ ODD_TARGETS = (
     "*",
 )
 REFUSED = (b"400", b"403", b"404")
-
-
-def status_of(answer: bytes) -> bytes:
-    """``b""``: it is no answer."""
-    return b"".join(answer.split(b" ", 2)[1:2])
 
 
 @ROWS.add(

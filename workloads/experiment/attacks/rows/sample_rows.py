@@ -13,8 +13,8 @@ import numpy as np
 
 from sidecar.control.order import Order
 from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
+from workloads.experiment.attacks.stage.connections import ZmtpPeer, connected, endless
 from workloads.experiment.attacks.stage.target import MIB, Target
-from workloads.experiment.attacks.stage.zmtp_peer import ZmtpPeer, connected, endless
 from workloads.local_server import free_port
 from workloads.sample_batches import SampledServer, number_hashes
 
