@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from workloads.local_server import LocalServer
 
@@ -136,6 +137,28 @@ class Slice(NamedTuple):
     process_cpu_seconds: float
 
 
+def build_load(program: Path) -> None:
+    """Compile the load generator. Raises CalledProcessError: no C compiler."""
+    subprocess.run(["cc", "-O2", "-o", program, _SOURCE, "-lm"], check=True)
+
+
+def play_load(
+    program: Path, server: LocalServer, clients: int, pipeline: int, seconds: float, *what: object
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """Seconds that it took, and those of all requests that were sent at once; ``what`` is asked
+    for, as the program's source has it.
+
+    Raises:
+        subprocess.CalledProcessError: a reply was not the expected one; stderr says more.
+    """
+    arguments = [server.socket, clients, pipeline, seconds, *what]
+    output = subprocess.run(
+        [program, *map(str, arguments)], check=True, stdout=subprocess.PIPE
+    ).stdout
+    elapsed_ns = int(np.frombuffer(output, np.uint64, 1)[0])
+    return elapsed_ns / 1e9, np.frombuffer(output, np.uint32, offset=8) / 1e9
+
+
 class LoadProgram:
     """Compiles the load generator; a context manager.
 
@@ -146,7 +169,7 @@ class LoadProgram:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="spreds-load-")
         self._program = Path(self._folder.name) / "load"
-        subprocess.run(["cc", "-O2", "-o", self._program, _SOURCE, "-lm"], check=True)
+        build_load(self._program)
 
     def __enter__(self) -> LoadProgram:
         return self
@@ -172,17 +195,15 @@ class LoadProgram:
             subprocess.CalledProcessError: a reply was not the expected one; stderr says more.
         """
         before = processor_times(server)
-        arguments = [kind.command, clients, kind.pipeline, KEYS, VALUE_BYTES, seconds, seed, skew]
-        output = subprocess.run(
-            [self._program, server.socket, *map(str, arguments)], check=True, stdout=subprocess.PIPE
-        ).stdout
+        what = (kind.command, KEYS, VALUE_BYTES, seed, skew)
+        elapsed_seconds, latencies = play_load(
+            self._program, server, clients, kind.pipeline, seconds, *what
+        )
         after = processor_times(server)
-        elapsed_seconds = int(np.frombuffer(output, np.uint64, 1)[0]) / 1e9
-        latencies_ns = np.frombuffer(output, np.uint32, offset=8)
-        requests = len(latencies_ns) * kind.pipeline
+        requests = len(latencies) * kind.pipeline
         return Slice(
             requests / elapsed_seconds,
-            (np.percentile(latencies_ns, PERCENTILES) / 1e9).tolist(),
+            np.percentile(latencies, PERCENTILES).tolist(),
             (after[0] - before[0]) / requests,
             (after[1] - before[1]) / requests,
         )

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from workloads.bench.sampling.slices import processor_times
+from workloads.bench.sampling.slices import build_load, play_load, processor_times
 from workloads.bench.sampling.states import (
     MODULE,
     OFF,
@@ -42,7 +42,6 @@ SETS_OF_ELEVEN = 1
 GAUSSIAN_RANGE = 6  # standard deviations in all keys
 SIZES_BYTES = (32, 1024)
 YCSB_THREADS = 8
-_SOURCE = Path(__file__).with_name("prepared_load.c")
 
 
 class Seen(NamedTuple):
@@ -111,20 +110,17 @@ class MixedLoad:
     def __init__(self, folder: Path, pattern: str, pipeline: int) -> None:
         self.name = f"memtier-like, {pattern} keys, pipeline {pipeline}"
         self._pipeline = pipeline
-        self._program = folder / "prepared_load"
+        self._program = folder / "closed_loop_load"
         self._requests = folder / f"{pattern}.requests"
         if not self._program.exists():
-            subprocess.run(["cc", "-O2", "-o", self._program, _SOURCE], check=True)
+            build_load(self._program)
         if not self._requests.exists():
             self._requests.write_bytes(mixed_requests(pattern, np.random.default_rng(1)))
 
     def run(self, server: LocalServer, seconds: float) -> Seen:
-        arguments = [server.socket, self._requests, CLIENTS, self._pipeline, seconds]
-        output = subprocess.run(
-            [self._program, *map(str, arguments)], check=True, stdout=subprocess.PIPE
-        ).stdout
-        elapsed_seconds = int(np.frombuffer(output, np.uint64, 1)[0]) / 1e9
-        latencies = np.frombuffer(output, np.uint32, offset=8) / 1e9
+        elapsed_seconds, latencies = play_load(
+            self._program, server, CLIENTS, self._pipeline, seconds, self._requests
+        )
         p50, p99 = np.percentile(latencies, (50, 99)).tolist()
         count = len(latencies) * self._pipeline
         return Seen(count, count / elapsed_seconds, p50, p99)
@@ -184,7 +180,7 @@ def mixed_sizes() -> npt.NDArray[np.int64]:
 
 
 def mixed_requests(pattern: str, random: np.random.Generator) -> bytes:
-    """What ``prepared_load`` reads."""
+    """What ``closed_loop_load`` reads."""
     if pattern == "uniform":
         keys = random.integers(0, KEYS, MIXED_REQUESTS)
     else:
