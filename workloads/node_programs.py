@@ -72,6 +72,7 @@ class NodeSettings:
         forecast: ``competing``, the default, or ``last``: plan by the last cycle, and take the
             sizes at once, as in the thesis.
         sections: what else the file says, or says otherwise, by section.
+        of_each: what else it says of each server.
         node: its name.
         controller: the text of ``[controller]``.
     """
@@ -83,6 +84,7 @@ class NodeSettings:
     cache_latency_seconds: float = DEFAULT_CACHE_LATENCY_SECONDS
     forecast: str = "competing"
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    of_each: Mapping[str, object] = field(default_factory=dict)
     node: str = NODE
     controller: str = EMBEDDED
 
@@ -96,11 +98,17 @@ class StartedSidecar:
     servers: Mapping[str, LocalServer]
 
     def wait_until_sampled(self) -> None:
-        """Return when it samples all servers. Raises RuntimeError if it ended."""
-        wait_until(
-            lambda: self.process.poll() is not None or all(map(is_sampled, self.servers.values())),
-            self.log.read_text,
-        )
+        """Return when it samples all servers, or looks at them. Raises RuntimeError if it ended."""
+
+        def is_over() -> bool:
+            looked_at = self.log.read_text().count("is looked at from outside")
+            return (
+                self.process.poll() is not None
+                or looked_at >= len(self.servers)
+                or all(map(is_sampled, self.servers.values()))
+            )
+
+        wait_until(is_over, self.log.read_text)
         self.check()
 
     def check(self) -> None:
@@ -130,13 +138,14 @@ def started_sidecar(
     running: Mapping[str, LocalServer],
     folder: Path,
     environment: dict[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[StartedSidecar]:
-    """The same, which is not waited for.
+    """The same, which is not waited for; its log may lie elsewhere.
 
     Raises:
         RuntimeError: it ended before it was told to.
     """
-    config, log = folder / "node.toml", folder / "sidecar.log"
+    config, log = folder / "node.toml", log or folder / "sidecar.log"
     table = node_table(settings, running, folder)
     config.write_text(f"{node_file(table)}\n{settings.controller}")
     command = ["sidecar.cli", "run", str(config)]
@@ -182,6 +191,7 @@ def node_table(
                 "weight": server.weight,
                 "backend_latency": f"{server.backend_latency_seconds}s",
                 "cache_latency": f"{settings.cache_latency_seconds}s",
+                **settings.of_each,
             }
             for server in settings.servers
         ],

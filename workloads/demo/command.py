@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -45,6 +44,9 @@ HEADER = [
     "requests",
 ]
 LEAST_SECONDS = 10.0
+REMARK = (
+    "# Sampling and cycles are far denser than an operator would choose: a demonstration is short."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +133,8 @@ def _demonstrate(servers: list[DemoServer], arguments: argparse.Namespace) -> No
                     cloud, servers, running, BUDGET_BYTES, folder, log, runs, arguments.sampler
                 ),
             )
-        shutil.copy(folder / "sidecar.toml", output)
+        written = (folder / "node.toml").read_text()
+        (output / "sidecar.toml").write_text(f"{REMARK}\n{written}")
     result = _result(servers, static, spreds, runs[0], arguments.seed)
     rows = _rows(servers, static, spreds)
     (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")

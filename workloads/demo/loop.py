@@ -21,6 +21,7 @@ from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.local_server import LocalServer, free_port
+from workloads.node_programs import NodeServer, NodeSettings, started_sidecar
 from workloads.processes import ROOT, running_program
 
 NODE = "demo"
@@ -118,85 +119,28 @@ def running_sidecar(
     Raises:
         RuntimeError: it did not start, or ended before it was told to.
     """
-    config, state = folder / "sidecar.toml", folder / "state.json"
-    text = _configuration(servers, running, budget_bytes, folder, state, sampler)
-    config.write_text(text + controller_text(cloud))
-    command = ["sidecar.cli", "run", str(config)]
-    with running_program(command, log, signal.SIGTERM, environment=cloud.environment) as process:
-        _wait_until_sampled(process, running, log, sampler)
+    state = folder / "state.json"
+    settings = NodeSettings(
+        [NodeServer(one.name, one.weight, one.backend_latency_seconds) for one in servers],
+        budget_bytes,
+        WINDOW_SECONDS,
+        rss_wait_seconds=2.0,
+        cache_latency_seconds=CACHE_LATENCY_SECONDS,
+        of_each={"minimum": "2mb", "sampler": sampler},
+        node=NODE,
+        controller=controller_text(cloud),
+    )
+    with started_sidecar(settings, running, folder, cloud.environment, log) as sidecar:
+        sidecar.wait_until_sampled()
         yield
         # A load that is short, on a machine that is busy, may end before the first plan comes.
         deadline = time.monotonic() + START_LIMIT_SECONDS
-        while not load_state(state).applied_cycle and process.poll() is None:
+        while not load_state(state).applied_cycle and sidecar.process.poll() is None:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)
-        if process.poll() is not None:
-            raise RuntimeError(f"the sidecar ended: {log.read_text()[-4000:]}")
     decisions = read_history(history_path(state))
     ended.append(_what_happened(cloud, load_state(state).applied_cycle, decisions))
-
-
-def _configuration(
-    servers: list[DemoServer],
-    running: dict[str, LocalServer],
-    budget_bytes: int,
-    folder: Path,
-    state: Path,
-    sampler: str,
-) -> str:
-    parts = [
-        f"""\
-# Sampling and cycles are far denser than an operator would choose: a demonstration is short.
-node = "{NODE}"
-state_file = "{state}"
-mode = "apply"
-
-[memory]
-budget = "{budget_bytes // 1024}kb"
-rss_wait = "2s"
-
-[sampling]
-endpoint = "ipc://{folder}/samples.sock"
-rate = 1.0
-
-[cycle]
-maximum_age = "{WINDOW_SECONDS:g}s"
-"""
-    ]
-    parts += [
-        f"""
-[[server]]
-name = "{server.name}"
-url = "{running[server.name].url}"
-weight = {server.weight}
-backend_latency = "{server.backend_latency_seconds * 1000:g}ms"
-cache_latency = "{CACHE_LATENCY_SECONDS * 1000:g}ms"
-minimum = "2mb"
-sampler = "{sampler}"
-"""
-        for server in servers
-    ]
-    return "".join(parts) + "\n"
-
-
-def _wait_until_sampled(
-    process: subprocess.Popen[str], running: dict[str, LocalServer], log: Path, sampler: str
-) -> None:
-    deadline = time.monotonic() + START_LIMIT_SECONDS
-
-    def are_sampled() -> bool:
-        if sampler == "look":
-            return log.read_text().count("is looked at from outside") >= len(running)
-        return all(
-            server.client.config_get("spreds-endpoint").get("spreds-endpoint")
-            for server in running.values()
-        )
-
-    while not are_sampled():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the sidecar did not start: {log.read_text()[-4000:]}")
-        time.sleep(0.05)
 
 
 def _what_happened(cloud: Cloud, applied_cycle: int, decisions: list[dict[str, Any]]) -> SidecarRun:
