@@ -11,6 +11,7 @@ from typing import Any
 
 from workloads.experiment.everything.results import STUDIES
 from workloads.processes import unwind_when_interrupted
+from workloads.table import say
 
 # Verb, or verb and subject, and the module that has HELP, add_arguments and run; or STUDY.
 VERBS: dict[tuple[str, ...], str] = {
@@ -57,10 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         package = (error.name or "").partition(".")[0]
         if package in _OWN_PACKAGES:
             raise
-        print(
+        say(
             f"python -m workloads: the Python package {package!r} is missing: run 'make setup' and "
-            "use .venv/bin/python, or install the clone with its extra 'workloads'",
-            file=sys.stderr,
+            "use .venv/bin/python, or install the clone with its extra 'workloads'"
         )
         return 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,18 @@ def _folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
     return Path(text)
+
+
+def add_figures(parser: argparse.ArgumentParser, picture: str | None = None) -> None:
+    """Where figures go: ``--json``, and ``--picture`` where one can be drawn, which says what."""
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the figures here"
+    )
+    if picture:
+        parser.add_argument("--picture", type=picture_file, metavar="FILE", help=picture)
+
+
+def write_json(file: Path | None, document: object, *, allow_nan: bool = True) -> None:
+    """If there is a file for it."""
+    if file is not None:
+        file.write_text(json.dumps(document, indent=1, allow_nan=allow_nan) + "\n")

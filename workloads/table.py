@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import html
+import sys
 from collections.abc import Sequence
+
+
+def say(line: str) -> None:
+    """Beside the figures."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

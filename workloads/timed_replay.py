@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from workloads.lookaside import (
     Tally,
     replay,
 )
-from workloads.table import milliseconds, percent, text_table
+from workloads.table import milliseconds, percent, say, text_table
 
 # Sent later than this after it was due, a request is late.
 LATE_SECONDS = 0.005
@@ -181,7 +180,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0; 1 if the server fails; 2 for a bad trace, or options that do not go together."""
     if arguments.speed and (arguments.rate or not arguments.trace):
-        print("replay: --speed needs a --trace, and no --rate", file=sys.stderr)
+        say("replay: --speed needs a --trace, and no --rate")
         return 2
     timed = None
     try:
@@ -200,13 +199,13 @@ def run(arguments: argparse.Namespace) -> int:
                 timed = timed_replay(load, client, due, speed=arguments.speed)
         seconds = time.monotonic() - began
     except TraceError as error:
-        print(f"replay: {error}", file=sys.stderr)
+        say(f"replay: {error}")
         return 2
     except (OSError, ServerRefusedError) as error:
-        print(f"replay: {arguments.url}: {error}", file=sys.stderr)
+        say(f"replay: {arguments.url}: {error}")
         return 1
     except (ValueError, OverflowError) as error:
-        print(f"replay: URL {arguments.url!r}: {error}", file=sys.stderr)
+        say(f"replay: URL {arguments.url!r}: {error}")
         return 2
     result = {
         "load": load.description,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from contextlib import nullcontext
@@ -29,7 +28,7 @@ from workloads.demo.scenario import (
     demo_servers,
     find_trace,
 )
-from workloads.table import mebibytes, milliseconds, percent, text_table
+from workloads.table import mebibytes, milliseconds, percent, say, text_table
 from workloads.ycsb.client import ycsb_class_path
 
 HELP = "run one load with equal shares and then with SPREDS, on real servers, with a local cloud"
@@ -232,4 +231,4 @@ def _print_summary(result: dict[str, Any], rows: list[list[str]]) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"demo: {text}", file=sys.stderr, flush=True)
+    say(f"demo: {text}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict
@@ -15,13 +14,12 @@ import numpy as np
 import redis
 
 from sidecar.config.sampling import SamplingConfig
-from workloads.arguments import add_traces, seed
+from workloads.arguments import add_figures, add_traces, seed, write_json
 from workloads.experiment.curve_cases import CASES, QUICK_CASES, TRACE_FILES, Case, load
 from workloads.experiment.curve_prediction import FORMS, Run, SampledBinary, measure, working_set
 from workloads.experiment.fast_replay import Load
-from workloads.experiment.study_verb import add_figures, write_json
 from workloads.local_server import built, supported_servers
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 HELP = "replay traces into real servers, patched, with the module and looked at, and compare curves"
 SHARES = (0.05, 0.10, 0.25, 0.50, 1.0)
@@ -67,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     all_cases: tuple[Case, ...] = QUICK_CASES if arguments.quick else CASES
     cases = [case for case in all_cases if (arguments.only or "") in case.name]
     if not cases:
-        print(f"experiment curves: no case has {arguments.only!r} in its name", file=sys.stderr)
+        say(f"experiment curves: no case has {arguments.only!r} in its name")
         return 2
     server = arguments.server or ("redis" if arguments.quick else None)
     started = time.monotonic()
@@ -77,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = _sampled_binaries(server, arguments.way)
         loads = {c: load(c, arguments.traces, _REQUESTS, arguments.seed) for c in cases}
     except (OSError, ValueError) as error:
-        print(f"experiment curves (--traces {arguments.traces}): {error}", file=sys.stderr)
+        say(f"experiment curves (--traces {arguments.traces}): {error}")
         return 2
     # Time passes for the servers as the load says, so they may share the processors.
     with ProcessPoolExecutor(os.cpu_count()) as pool:
@@ -90,19 +88,19 @@ def run(arguments: argparse.Namespace) -> int:
                         ended = [future.result() for future in runs]
                     except redis.OutOfMemoryError as error:
                         told = f"{case.name}, {one.name}: its smallest server is too small: {error}"
-                        print(f"experiment curves: {told}", file=sys.stderr)
+                        say(f"experiment curves: {told}")
                         too_small += 1
                         continue
                     results.append(_result(case, one.name, ended))
                     _print(results[-1])
                     write_json(arguments.json, results)
         except BaseException:
-            print("experiment curves: ends the replays that have begun", file=sys.stderr)
+            say("experiment curves: ends the replays that have begun")
             # Waited for here: the pool's own end would take the others up again.
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     _print_summary(results)
-    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    say(f"{time.monotonic() - started:.0f} s")
     if arguments.picture:
         draw(results, arguments.picture)
     return int(too_small > 0 or not all(result["met"] for result in results))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from workloads.local_server import LocalServer, equal_shares, running_servers
 from workloads.lookaside import LookAsideClient
 from workloads.node_programs import NodeServer, NodeSettings, running_sidecar
 from workloads.processes import Usage, deaf_processes, usage
+from workloads.table import say
 
 BATCH_REQUESTS = 200
 DRAWN_REQUESTS = 2_000_000
@@ -111,13 +111,13 @@ def run(options: argparse.Namespace) -> int:
         try:
             looks, plans, observations, requests = _soak(Path(name), options.seconds, options.rate)
         except (OSError, RuntimeError) as error:
-            print(f"experiment soak: {error}".splitlines()[0], file=sys.stderr)
+            say(f"experiment soak: {error}".splitlines()[0])
             if log.exists():
                 lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-                print("\n".join(["the sidecar's log ends:", *lines]), file=sys.stderr)
+                say("\n".join(["the sidecar's log ends:", *lines]))
             return 1
         except KeyboardInterrupt:
-            print("experiment soak: interrupted; all that was started is ended", file=sys.stderr)
+            say("experiment soak: interrupted; all that was started is ended")
             raise
     found = _summary(looks, plans, observations, requests)
     if options.json:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -23,18 +22,19 @@ from workloads.arguments import (
     ORM_BUSY,
     ORM_NIGHT,
     TWITTER,
+    add_figures,
     add_traces,
     output_file,
-    picture_file,
     positive,
     seed,
     trace_file,
     trace_names,
+    write_json,
 )
 from workloads.experiment.picture import check_matplotlib, draw
 from workloads.experiment.study import Data, Scope, Study, StudyError
 from workloads.processes import ROOT
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 
 class Row(Protocol):
@@ -49,26 +49,6 @@ class Row(Protocol):
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)
-
-
-def say(line: str) -> None:
-    """Beside the figures."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def add_figures(parser: argparse.ArgumentParser, picture: str | None = None) -> None:
-    """Where figures go: ``--json``, and ``--picture`` where one can be drawn, which says what."""
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the figures here"
-    )
-    if picture:
-        parser.add_argument("--picture", type=picture_file, metavar="FILE", help=picture)
-
-
-def write_json(file: Path | None, document: object, *, allow_nan: bool = True) -> None:
-    """If there is a file for it."""
-    if file is not None:
-        file.write_text(json.dumps(document, indent=1, allow_nan=allow_nan) + "\n")
 
 
 def add_rows(parser: argparse.ArgumentParser, at_once: int) -> None:
@@ -180,19 +160,18 @@ class StudyVerb:
             try:
                 check_matplotlib()
             except StudyError as error:
-                print(f"{study.name}: {error}", file=sys.stderr)
+                say(f"{study.name}: {error}")
                 return 2
         for name in study.traces:
             if not trace_file(arguments.traces, name).exists():
-                print(
+                say(
                     f"{study.name}: there is no {trace_names(name)} in {arguments.traces}: "
-                    "measured without it",
-                    file=sys.stderr,
+                    "measured without it"
                 )
         try:
             result = _measured(study, arguments)
         except (StudyError, OSError, RuntimeError) as error:
-            print(f"{study.name}: {error}", file=sys.stderr)
+            say(f"{study.name}: {error}")
             return 1
         write_json(arguments.json, result, allow_nan=False)
         if arguments.picture:

@@ -31,7 +31,13 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.trace_reader import TraceError
-from workloads.arguments import TWITTER, add_traces, output_file, whole_numbers
+from workloads.arguments import (
+    TWITTER,
+    add_figures,
+    add_traces,
+    whole_numbers,
+    write_json,
+)
 from workloads.bench.curves import engine_memory
 from workloads.bench.curves.engine_streams import (
     Requests,
@@ -40,7 +46,7 @@ from workloads.bench.curves.engine_streams import (
     zipf_requests,
 )
 from workloads.sample_batches import SampledServer, number_hashes
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 _GRID_POINTS = 100
 # All objects weigh the same, and so much that the smallest cache is a bucket of its own.
@@ -118,9 +124,7 @@ _OVERHEAD_BYTES, _DEFAULT_BYTES = 60, 300
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="measure fewer rounds, salts and keys")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
-    )
+    add_figures(parser)
     add_traces(parser, TWITTER)
     parser.add_argument(
         "--keys",
@@ -137,21 +141,21 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         traces.append(twitter_requests(arguments.traces))
     except (OSError, TraceError) as error:
-        _say(f"without Twitter: {error}")
+        say(f"bench engine: without Twitter: {error}")
     result: dict[str, Any] = {"speed": [], "error": [], "memory": []}
     for trace in traces:
-        _say(f"{trace.name}: speed")
+        say(f"bench engine: {trace.name}: speed")
         result["speed"].append(_speed(trace, 100_000 if quick else 500_000, 3 if quick else 9))
     print(text_table(["M samples/s", *SPEED_HEAD], [_speed_row(row) for row in result["speed"]]))
     print(f"\n{SPEED_LEGEND}")
     for trace in traces:
-        _say(f"{trace.name}: error")
+        say(f"bench engine: {trace.name}: error")
         for errors in errors_of_salts(trace, LIVE_OBJECTS, 3 if quick else 20):
             result["error"].append(errors.__dict__)
     rows = [_error_row(Errors(**row)) for row in result["error"]]
     print("\n" + text_table(["mean absolute error", *ERROR_HEAD], rows))
     for keys in arguments.keys or ([10**5, 10**6] if quick else [10**5, 10**6, 10**7, 10**8]):
-        _say(f"{keys:,} keys: memory")
+        say(f"bench engine: {keys:,} keys: memory")
         # A process of its own: what ran before leaves no trace in it.
         told = subprocess.run(
             [sys.executable, "-m", engine_memory.__name__, str(keys)],
@@ -159,8 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         ).stdout  # fmt: skip
         result["memory"].append(json.loads(told))
     print("\n" + text_table(["keys", *MEMORY_HEAD], [_memory_row(r) for r in result["memory"]]))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(arguments.json, result)
     return 0
 
 
@@ -266,7 +269,3 @@ def _memory_row(row: dict[str, int]) -> list[str]:
         f"{row['live_bytes'] / 1000:,.0f}",
         f"{row['peak_bytes'] / 1000:,.0f}",
     ]
-
-
-def _say(text: str) -> None:
-    print(f"bench engine: {text}", file=sys.stderr, flush=True)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sidecar.kernel.library import library
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import TraceError
-from workloads.arguments import ORM_BUSY, add_traces, output_file, positive
+from workloads.arguments import ORM_BUSY, add_figures, add_traces, positive, write_json
 from workloads.bench.curves.mrc_traces import BenchTrace, large_trace, profiler, say, small_traces
 from workloads.table import text_table
 
@@ -88,9 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs", type=positive, default=7, metavar="N", help="pairs of runs (default: 7)"
     )
     add_traces(parser, ORM_BUSY)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
-    )
+    add_figures(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,8 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         "of the trace included.\nlinear, log: mean absolute error on a grid of sizes, median of "
         "the salts."
     )
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_json(arguments.json, results)
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ import zmq
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from workloads.bench.sampling.costs import Command, CountedServer
 from workloads.local_server import BUILD, SupportedServer, built, supported_servers
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 SALT = 24301  # any; the same keys are sampled in each run
 KEYS = 2048
@@ -208,7 +207,7 @@ def count_servers() -> dict[tuple[str, str], list[Count]]:
     server that is built."""
     found: dict[tuple[str, str], list[Count]] = {}
     for server in filter(_is_built, supported_servers().values()):
-        print(f"bench redis: counting instructions of {server.title}", file=sys.stderr)
+        say(f"bench redis: counting instructions of {server.title}")
         names = {"stock", "empty filter", "patch R=0", "module R=0"}
         chosen = [one for one in variants(server.name, (0.0,)) if one.name in names]
         counts = count(chosen, PAGE_KEYS, cache_commands)

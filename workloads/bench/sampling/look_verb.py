@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from workloads.bench.sampling.states import divided_cores
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer, built
 from workloads.node_programs import NodeServer, NodeSettings, StartedSidecar, started_sidecar
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 HELP = (
     "Throughput, latency and processor time of a stock Redis while a sidecar looks at its keys "
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         slices = measure(rounds, slice_seconds, random.Random(arguments.seed))
     except (FileNotFoundError, RuntimeError) as error:
-        print(f"bench look: {error}", file=sys.stderr)
+        say(f"bench look: {error}")
         return 1
     print(table(slices))
     if arguments.json:
@@ -82,7 +81,7 @@ def measure(
         server = stack.enter_context(_server(core))
         sidecar = stack.enter_context(_looking(server))
         for number in range(rounds):
-            print(f"bench look: round {number + 1} of {rounds}", file=sys.stderr)
+            say(f"bench look: round {number + 1} of {rounds}")
             for kind in order.sample(KINDS, len(KINDS)):
                 for state in order.sample((ON, OFF, OFF_AGAIN), 3):
                     with _stopped(sidecar, is_so=state != ON):

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import random
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,7 +42,7 @@ from workloads.bench.sampling.states import (
     divided_cores,
 )
 from workloads.local_server import LocalServer
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 # From the top; sampling is drawn as in use, and of every key.
 _DRAWN = [
@@ -183,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refused(code: int, sentence: str) -> int:
-    print(f"bench redis: {sentence}", file=sys.stderr)
+    say(f"bench redis: {sentence}")
     return code
 
 
@@ -204,7 +203,7 @@ def _write_page(page: Path) -> int:
 def _count_instructions(quick: bool) -> list[Count]:
     names = ("stock", "stock again", "patch off", "patch R=0", "module R=0")
     chosen = [one for one in variants("redis") if not quick or one.name in names]
-    print(f"bench redis: counting instructions of {len(chosen)} servers", file=sys.stderr)
+    say(f"bench redis: counting instructions of {len(chosen)} servers")
     return count(chosen, QUICK_KEYS if quick else KEYS)
 
 
@@ -216,7 +215,7 @@ def measure(arguments: argparse.Namespace) -> Iterator[Measured]:
     order = random.Random(arguments.seed)
     with divided_cores() as server_core, LoadProgram() as load, Consumer() as consumer:
         for number in range(rounds):
-            print(f"bench redis: round {number + 1} of {rounds}", file=sys.stderr)
+            say(f"bench redis: round {number + 1} of {rounds}")
             seed = order.getrandbits(32)
 
             def overload(server: LocalServer, seed: int = seed) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -15,7 +14,14 @@ import numpy as np
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
-from workloads.arguments import add_traces, output_file, positive, seed, whole_numbers
+from workloads.arguments import (
+    add_figures,
+    add_traces,
+    positive,
+    seed,
+    whole_numbers,
+    write_json,
+)
 from workloads.bench.solver.partition_instances import (
     RANDOM_CURVES,
     TRACES,
@@ -71,9 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=seed, default=0, help="seed of the instances (default: 0)")
     add_traces(parser, *TRACES)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
-    )
+    add_figures(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,9 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         kinds["traces"] = from_traces
     rows = list(measure(kinds, arguments))
     print(table(rows))
-    if arguments.json:
-        text = json.dumps([row._asdict() for row in rows], indent=2)
-        arguments.json.write_text(text + "\n")
+    write_json(arguments.json, [row._asdict() for row in rows])
     return 0
 
 

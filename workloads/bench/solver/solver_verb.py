@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +13,14 @@ import numpy as np
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.solvers.partition_problem import PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
-from workloads.arguments import add_traces, output_file, picture_file, positive, seed, whole_numbers
+from workloads.arguments import (
+    add_figures,
+    add_traces,
+    positive,
+    seed,
+    whole_numbers,
+    write_json,
+)
 from workloads.bench.solver.partition_instances import (
     TRACES,
     MakeCurve,
@@ -25,7 +30,7 @@ from workloads.bench.solver.partition_instances import (
     exact_optimum,
     partition_problem,
 )
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 HELP = (
     "Processor time of each solver, and its gap to the exact optimum (on a grid of 65,536 units: "
@@ -104,12 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=seed, default=0, help="seed of the instances (default: 0)")
     add_traces(parser, *TRACES)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the numbers here"
-    )
-    parser.add_argument(
-        "--picture", type=picture_file, metavar="FILE", help="also draw them (.png, .svg)"
-    )
+    add_figures(parser, "also draw them (.png, .svg)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,20 +119,16 @@ def run(arguments: argparse.Namespace) -> int:
     if from_traces:
         kinds["traces"] = from_traces
     else:
-        print(f"bench solver: no traces in {arguments.traces}, left out", file=sys.stderr)
+        say(f"bench solver: no traces in {arguments.traces}, left out")
     rows = []
     for row in measure(kinds, arguments):
         rows.append(row)
         if row.solver == PLANNER:
-            print(
-                f"bench solver: {row.curves} curves, {row.servers} servers, {row.units} units",
-                file=sys.stderr,
-            )
+            say(f"bench solver: {row.curves} curves, {row.servers} servers, {row.units} units")
     print(table(rows))
     missed = missed_optima(rows)
     print(f"\nThe planner missed {missed} of {known_optima(rows)} known optima.")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(as_json(rows), indent=2) + "\n")
+    write_json(arguments.json, as_json(rows))
     if arguments.picture:
         draw(rows, arguments.picture)
     return 1 if missed else 0

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
+from workloads.arguments import write_json
 from workloads.experiment.attacks.rows import (
     byte_rows,
     claim_rows,
@@ -26,8 +27,8 @@ from workloads.experiment.attacks.rows import (
     sample_rows,
 )
 from workloads.experiment.attacks.stage.attack import FELL, OK, Attack, Outcome, play_attack
-from workloads.experiment.study_verb import add_rows, chosen, say, told_without_playing, write_json
-from workloads.table import text_table
+from workloads.experiment.study_verb import add_rows, chosen, told_without_playing
+from workloads.table import say, text_table
 
 ALL_ATTACKS: list[Attack] = [
     *order_rows.ROWS,

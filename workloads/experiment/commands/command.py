@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from workloads.arguments import at_least, positive, seed
 from workloads.experiment.commands.play import Play
 from workloads.experiment.commands.tested_server import PHASES, FoundError, Make
 from workloads.local_server import supported_servers
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 HELP = """Random commands of all kinds for a sampled server under ASan, UBSan and LeakSanitizer,
 and for a stock twin in step with it: replies and digests are equal, no sanitizer reports anything,
@@ -47,17 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
     for phase in phases:
         made = make._replace(is_sanitized=phase.is_sanitized)
         if made.why_not:
-            print(f"experiment commands: {made.why_not}", file=sys.stderr)
+            say(f"experiment commands: {made.why_not}")
             return 2
         seconds = arguments.seconds / len(phases)
         try:
             played = Play(make, phase, arguments.seed, seconds, arguments.commands).play()
         except FoundError as error:
             again = f"--server {arguments.server} --way {arguments.way} --seed {arguments.seed}"
-            print(
+            say(
                 f"{error}\n\nexperiment commands: phase {phase.name} failed; again: {again} "
-                f"--phase {phase.name}",
-                file=sys.stderr,
+                f"--phase {phase.name}"
             )
             return 1
         rows.append(
@@ -71,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{played.seconds:.0f}",
             ]
         )
-        print(f"{phase.name}: {played.commands:,} commands", file=sys.stderr)
+        say(f"{phase.name}: {played.commands:,} commands")
     header = ["phase", "sanitizers", "commands", "digests", "knobs", "batches", "seconds"]
     print(text_table(header, rows))
     return 0

@@ -18,6 +18,7 @@ from workloads.experiment.picture import check_matplotlib, draw
 from workloads.experiment.study import StudyError
 from workloads.experiment.study_verb import SEEDS, add_scope
 from workloads.processes import ROOT, running_program
+from workloads.table import say
 
 PICTURES = Path("docs/research/evaluation")
 FIGURES = Path("tests/golden/evaluation")
@@ -138,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.publish:
             publish(results, ROOT)
     except (StudyError, OSError) as error:
-        print(f"experiment all: {error}", file=sys.stderr)
+        say(f"experiment all: {error}")
         return 2
     for one in results:
         said = one.error or one.study.conclude(one.data)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from workloads.arguments import positive, seed
+from workloads.arguments import positive, seed, write_json
 from workloads.experiment.faults.model.model import KINDS, play_many, replay
 from workloads.experiment.faults.rows import (
     cloud_rows,
@@ -33,8 +33,8 @@ from workloads.experiment.faults.rows.row import (
 from workloads.experiment.faults.stage.node_servers import MODULE, PATCH
 from workloads.experiment.faults.stage.script import ScriptError
 from workloads.experiment.faults.stage.waiting import pause, stop_waiting, wait_again
-from workloads.experiment.study_verb import add_rows, chosen, say, told_without_playing, write_json
-from workloads.table import text_table
+from workloads.experiment.study_verb import add_rows, chosen, told_without_playing
+from workloads.table import say, text_table
 
 ALL_ROWS = [
     *sidecar_rows.ROWS,

@@ -9,7 +9,6 @@ import argparse
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ from workloads.experiment.fuzz.delivery_parsers import delivery_parsers
 from workloads.experiment.fuzz.document_parsers import document_parsers, node_parser
 from workloads.experiment.fuzz.mutators import Outcome, Parser, fuzz
 from workloads.experiment.fuzz.server_parsers import server_parsers, web_parsers
-from workloads.table import text_table
+from workloads.table import say, text_table
 
 _ROOT = Path(__file__).resolve().parents[3]
 _HERE = Path(__file__).parent / "c"
@@ -145,14 +144,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0; 1: a finding; 2: it cannot be played so."""
     if arguments.seconds and not arguments.c:
-        print("experiment fuzz: --seconds goes with --c; say --mutants", file=sys.stderr)
+        say("experiment fuzz: --seconds goes with --c; say --mutants")
         return 2
     return _run_c(arguments) if arguments.c else _run_python(arguments)
 
 
 def _run_c(arguments: argparse.Namespace) -> int:
     if missing := why_no_libfuzzer():
-        print(f"experiment fuzz: {missing}", file=sys.stderr)
+        say(f"experiment fuzz: {missing}")
         return 2
     ran = [
         run_libfuzzer(target, arguments.mutants, arguments.seed, arguments.seconds or C_SECONDS)
@@ -171,16 +170,14 @@ def _run_python(arguments: argparse.Namespace) -> int:
     names = arguments.parser or list(known)
     for name in names:
         if name not in known:
-            print(
-                f"experiment fuzz: --parser {name!r} is none of {', '.join(known)}", file=sys.stderr
-            )
+            say(f"experiment fuzz: --parser {name!r} is none of {', '.join(known)}")
             return 2
     shares = sum(known[name].share for name in names)
     outcomes = []
     for name in names:
         mutants = -int(-arguments.mutants * known[name].share // shares)
         outcomes.append(fuzz(known[name], mutants, arguments.seed))
-        print(f"{name}: {outcomes[-1].mutants:,}", file=sys.stderr)
+        say(f"{name}: {outcomes[-1].mutants:,}")
     print(_table(outcomes))
     for outcome in outcomes:
         for finding, data in outcome.findings:

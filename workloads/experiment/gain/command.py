@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,7 +15,15 @@ import numpy as np
 
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
-from workloads.arguments import ORM_BUSY, ORM_NIGHT, add_traces, positive, seed
+from workloads.arguments import (
+    ORM_BUSY,
+    ORM_NIGHT,
+    add_figures,
+    add_traces,
+    positive,
+    seed,
+    write_json,
+)
 from workloads.experiment.gain.mix import Mix, mix_files, record
 from workloads.experiment.gain.oracle import Oracle, StatedErrors, stated_errors
 from workloads.experiment.gain.report import Result, by_cycle, draw, summary, told
@@ -30,7 +37,7 @@ from workloads.experiment.gain.score import (
 )
 from workloads.experiment.gain.simulation import Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
-from workloads.experiment.study_verb import add_figures, write_json
+from workloads.table import say
 
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
 
@@ -104,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             _check_matplotlib()
         mixes = mix_files(arguments.mix, arguments.quick, arguments.traces)
     except (DocumentError, TraceError) as error:
-        print(f"experiment gain: {error}", file=sys.stderr)
+        say(f"experiment gain: {error}")
         return 2
     count = arguments.salts or (2 if arguments.quick else 4)
     random = np.random.default_rng(arguments.seed)
@@ -117,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n{by_cycle(result)}", flush=True)
         write_json(arguments.json, [one.to_json() for one in results])
     print(summary(results))
-    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    say(f"{time.monotonic() - started:.0f} s")
     if arguments.picture:
         draw(results, arguments.picture)
     return 3 if arguments.strict and not all(one.is_met for one in results) else 0

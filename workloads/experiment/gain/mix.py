@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -18,6 +17,7 @@ from solver_lambda.documents.keys import SERVER_PATTERN
 from solver_lambda.documents.reader import DocumentError, Fields
 from workloads.arguments import TRACES_FOLDER
 from workloads.experiment.gain.loads import IntArray, Load, MissingTraceError, read_load
+from workloads.table import say
 
 CACHE_LATENCY_SECONDS = 200e-6
 # Beside the servers' minima.
@@ -189,7 +189,7 @@ def mix_files(names: Sequence[str] | None, quick: bool, traces: Path) -> dict[Pa
         except MissingTraceError as error:
             if names:
                 raise
-            print(f"experiment gain: without {path.stem}: {error}", file=sys.stderr)
+            say(f"experiment gain: without {path.stem}: {error}")
     return mixes
 
 

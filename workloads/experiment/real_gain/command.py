@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +17,16 @@ import numpy.typing as npt
 from sidecar.servers.actuator import IDLE_SECONDS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
-from workloads.arguments import ORM_BUSY, ORM_NIGHT, add_traces, output_file, seconds, seed
+from workloads.arguments import (
+    ORM_BUSY,
+    ORM_NIGHT,
+    add_figures,
+    add_traces,
+    output_file,
+    seconds,
+    seed,
+    write_json,
+)
 from workloads.experiment.gain.mix import Mix, Requests, mix_files, record
 from workloads.experiment.gain.oracle import Oracle
 from workloads.experiment.gain.simulated_server import OVERHEAD_BYTES, SimulatedServer
@@ -32,9 +40,8 @@ from workloads.experiment.gain.simulation import (
 from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.experiment.real_gain.play import Played, node_settings, play
 from workloads.experiment.real_gain.report import Run, apart, by_cycle, compared
-from workloads.experiment.study_verb import add_figures, say, write_json
 from workloads.node_programs import moves_in, running_sidecar
-from workloads.table import mebibytes, text_table
+from workloads.table import mebibytes, say, text_table
 
 # What a simulation has to get right: changes of all kinds, and lives that end.
 AGREE = ("two", "swap", "flash-crowd", "smaller-objects", "larger-objects", "expiring")
@@ -75,10 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
         mixes = mix_files(names, quick=False, traces=arguments.traces)
         runs = {mix.name: _run(mix, arguments) for mix in mixes.values()}
     except (DocumentError, TraceError) as error:
-        print(f"experiment real-gain: {error}", file=sys.stderr)
+        say(f"experiment real-gain: {error}")
         return 2
     except (RuntimeError, OSError) as error:
-        print(f"experiment real-gain: {error}", file=sys.stderr)
+        say(f"experiment real-gain: {error}")
         return 1
     figures = {
         name: {way: one.to_json() for way, one in ways.items()} for name, ways in runs.items()

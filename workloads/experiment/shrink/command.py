@@ -6,13 +6,12 @@ import argparse
 import json
 import math
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 
 from workloads.arguments import at_least, between, positive
 from workloads.experiment.shrink.clients import Clients
 from workloads.experiment.shrink.measurement import WAYS, Percentiles, Shrink, measure
-from workloads.table import milliseconds, text_table
+from workloads.table import milliseconds, say, text_table
 
 HELP = """What clients feel of a server that loses half of its memory. Needs 'make setup' and a
 quiet machine. A run takes half a minute and as long as the server shrinks, and the default is 48 of
@@ -62,10 +61,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _run(options)
     except (RuntimeError, OSError) as error:
-        print(f"experiment shrink: {error}", file=sys.stderr)
+        say(f"experiment shrink: {error}")
         return 1
     except KeyboardInterrupt:
-        print("experiment shrink: interrupted; all that was started is ended", file=sys.stderr)
+        say("experiment shrink: interrupted; all that was started is ended")
         raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from workloads.experiment.faults.stage.script import (
     random_script,
 )
 from workloads.meanwhile import quiet_log
+from workloads.table import say
 
 _SERVERS = (2, 3, 4)
 # What is under the faults: the real actuator, with targets that count at once or are handed over
@@ -147,7 +147,7 @@ def play_many(count: int, seed: int, kind: str) -> int:
             for failure in run.failures:
                 print(failure)
             seconds = time.monotonic() - began_at
-            print(f"{scripts:,} of {count:,} in {seconds:.0f} s", file=sys.stderr, flush=True)
+            say(f"{scripts:,} of {count:,} in {seconds:.0f} s")
             if failures >= _MOST_FAILURES:
                 pool.shutdown(cancel_futures=True)
                 break
