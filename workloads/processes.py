@@ -21,6 +21,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _received: list[int] = []
@@ -71,6 +72,13 @@ def uninterrupted() -> Iterator[None]:
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_LIMIT_SECONDS = 20.0
+
+
+def finished(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A command that has come to its end, and what it said; ``options`` as ``subprocess.run`` has
+    them. It runs in the clone, and may fail, unless they say otherwise."""
+    options = {"cwd": ROOT, "check": False, **options}
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def running_program(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -15,17 +14,14 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import Operation
 from workloads.bench.curves.engine_streams import sampled_stream, zipf_requests
 from workloads.bench.curves.engine_verb import errors_of_salts, list_distances
+from workloads.processes import finished
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def memory(keys: int) -> dict[str, int]:
-    done = subprocess.run(
-        [sys.executable, "-m", "workloads.bench.curves.engine_memory", str(keys)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+    done = finished(
+        [sys.executable, "-m", "workloads.bench.curves.engine_memory", str(keys)], check=True
     )
     told: dict[str, int] = json.loads(done.stdout)
     return told

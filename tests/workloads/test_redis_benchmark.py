@@ -32,6 +32,7 @@ from workloads.bench.sampling.slices import (
 )
 from workloads.bench.sampling.states import OFF, STATES, STOCK, Consumer, Servers
 from workloads.local_server import BUILD, LocalServer
+from workloads.processes import finished
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("bin/redis-server", "bin/redis-server-stock", "lib/spreds.so")
@@ -40,12 +41,8 @@ needs_servers = pytest.mark.skipif(bool(MISSING), reason=f"not built: {', '.join
 
 
 def bench_redis(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "workloads", "bench", "redis", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=400,
+    return finished(
+        [sys.executable, "-m", "workloads", "bench", "redis", *map(str, arguments)], timeout=400
     )
 
 

@@ -20,19 +20,14 @@ from workloads.__main__ import VERBS, main
 from workloads.arguments import ORM_BUSY, TRACES_FOLDER, TWITTER, add_traces, trace_file
 from workloads.experiment.thesis.ten_hours_play import trace_keys
 from workloads.local_server import LocalServer
+from workloads.processes import finished
 from workloads.table import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "workloads", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return finished([sys.executable, "-m", "workloads", *map(str, arguments)], timeout=60)
 
 
 def test_help_names_every_verb_and_nonsense_is_refused():

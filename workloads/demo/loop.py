@@ -22,7 +22,7 @@ from solver_lambda.documents.observation import Observation
 from workloads.demo.scenario import CACHE_LATENCY_SECONDS, DemoServer
 from workloads.local_server import LocalServer, free_port
 from workloads.node_programs import NodeServer, NodeSettings, started_sidecar
-from workloads.processes import ROOT, running_program
+from workloads.processes import finished, running_program
 
 NODE = "demo"
 WINDOW_SECONDS = 6.0
@@ -75,16 +75,13 @@ def _exported(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
 
 def controller_text(cloud: Cloud, node: str = NODE) -> str:
     """``[controller]`` of a node of the stack, by the command an operator would use."""
-    return subprocess.run(
+    return finished(
         [
             *(sys.executable, "-m", "infra.node_config", "--node", node),
             *("--stack", str(cloud.stack), "--outputs", str(cloud.outputs)),
             *("--endpoint-url", cloud.environment["AWS_ENDPOINT_URL"]),
         ],
-        cwd=ROOT,
         check=True,
-        capture_output=True,
-        text=True,
     ).stdout
 
 

@@ -33,7 +33,7 @@ from workloads.arguments import (
 )
 from workloads.experiment.picture import check_matplotlib, draw
 from workloads.experiment.study import Data, Scope, Study, StudyError
-from workloads.processes import ROOT
+from workloads.processes import finished
 from workloads.table import say, text_table
 
 
@@ -130,9 +130,7 @@ def _version(package: str) -> str:
 
 def _commit() -> str:
     def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.strip()
+        return finished(["git", *words], check=True).stdout.strip()
 
     try:
         changed = " with changes" if git("status", "--porcelain", "-uno") else ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.experiment.study import StudyError
-from workloads.processes import ROOT
+from workloads.processes import finished
 
 HANDLER = "import solver_lambda.function.handler"
 NUMPY = ("numpy",)
@@ -83,13 +82,7 @@ def fresh_process(case: Case, empty_folder: str) -> tuple[float, int, int]:
         before=case.held or "pass", statement=case.statement, origin="begin" if case.held else "0"
     )
     options = [] if case.is_compiled else ["-B", "-X", f"pycache_prefix={empty_folder}"]
-    done = subprocess.run(
-        [sys.executable, *options, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([sys.executable, *options, "-c", code])
     if done.returncode:
         error = done.stderr.strip().splitlines()[-1:] or ["it ended without a word"]
         raise StudyError(f"{case.title}: {error[0]} (pip install '.[workloads]')")
@@ -120,9 +113,7 @@ def modules_of(statement: str) -> set[str]:
     """
     code = f"import sys; before = set(sys.modules); {statement}; "
     code += "print('\\n'.join(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = finished([sys.executable, "-c", code])
     if done.returncode:
         raise RuntimeError(f"{statement}: {done.stderr.strip()}")
     return set(done.stdout.split())

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from solver_lambda.documents.keys import observation_key
 from workloads.bench.solver.function_verb import realistic_observation
 from workloads.experiment.stand_ins import LoopbackServer, Question, Reply
 from workloads.experiment.study import Scope, StudyError
-from workloads.processes import ROOT
+from workloads.processes import finished
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 # Short, so that a run of some milliseconds gets its share and not all or nothing.
@@ -181,18 +180,14 @@ def one_process(servers: int, size_mb: int, seed: int, is_grouped: bool) -> Run:
             # In its group before it becomes Python.
             command = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(door), *command]
         started = time.monotonic()
-        done = subprocess.run(
+        done = finished(
             command,
-            cwd=ROOT,
             env={
                 "PATH": os.environ["PATH"],
                 **environment,
                 "SPREDS_OBSERVATIONS_BUCKET": OBSERVATIONS,
                 "SPREDS_PLANS_BUCKET": PLANS,
             },
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=MOST_SECONDS,
         )
     if done.returncode:

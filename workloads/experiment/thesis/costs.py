@@ -6,12 +6,11 @@ The cost model's answer, by the command that anybody would use.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
 from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
-from workloads.processes import ROOT
+from workloads.processes import finished
 
 
 def ask_cost_model(*options: str) -> dict[str, Any]:
@@ -20,13 +19,7 @@ def ask_cost_model(*options: str) -> dict[str, Any]:
     Raises:
         StudyError: it cannot be asked.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "infra.costs", "--json", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([sys.executable, "-m", "infra.costs", "--json", *options])
     if done.returncode:
         raise StudyError(f"python -m infra.costs: {done.stderr.strip() or done.returncode}")
     answer: dict[str, Any] = json.loads(done.stdout)

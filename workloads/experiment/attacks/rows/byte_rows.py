@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import resource
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from functools import partial
 from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.hostile_server import Answer, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
+from workloads.processes import finished
 
 ROWS = Rows()
 
@@ -222,13 +222,10 @@ def _traces() -> None:
         header = "op_time,key,key_size,op,op_count,size\n"
         counts.write_text(header + "1,a,1,GET,16777215,10\n" * 1500)
         for path, codes in ((bomb, (2,)), (counts, (0, 2))):
-            told = subprocess.run(
+            told = finished(
                 [sys.executable, "-c", _BOUNDED, "mrc", str(path), "--json"],
-                capture_output=True,
-                text=True,
                 cwd=target.folder,
                 env={"PYTHONPATH": str(target.root), "PATH": "/usr/bin:/bin"},
-                check=False,
             )
             must(told.returncode in codes, f"{path.name}: {told.returncode} {told.stderr[-300:]}")
             must("Traceback" not in told.stderr, f"{path.name}: {told.stderr[-300:]}")

@@ -11,6 +11,7 @@ import sys
 from workloads.experiment.attacks.stage.attack import CannotPlayError, Rows, must
 from workloads.experiment.attacks.stage.hostile_server import HostileServer
 from workloads.experiment.attacks.stage.target import ROOT, Target
+from workloads.processes import finished
 
 ROWS = Rows()
 
@@ -45,7 +46,7 @@ def _page_in_a_browser() -> None:
             target.order(body=order, Authorization=f"Bearer {target.token}")
             words = target.command("pause", str(target.file), "--why", SCRIPT)
             must(words.returncode == 0, f"pause: {words.stderr}")
-            told = subprocess.run(
+            told = finished(
                 [
                     *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
                     *("--no-first-run", "--disable-background-networking", "--disable-sync"),
@@ -53,10 +54,7 @@ def _page_in_a_browser() -> None:
                     *("--virtual-time-budget=4000", "--dump-dom"),
                     f"http://127.0.0.1:{target.port}/",
                 ],
-                capture_output=True,
-                text=True,
                 timeout=60,
-                check=False,
             )
             must("attacked" in told.stdout, f"the page shows nothing: {told.stderr[-300:]}")
             must("onerror" in told.stdout, "the page does not show the order's reason")
@@ -80,14 +78,11 @@ def _unit() -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         raise CannotPlayError("systemd-analyze is not installed")
-    told = subprocess.run(
+    told = finished(
         [
             *(program, "security", "--offline=true", "--no-pager"),
             str(ROOT / "docs" / "operate" / "install" / "spreds.service"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+        ]
     )
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", told.stdout)
     must(found and float(found[1]) <= MOST_EXPOSURE, f"the unit's exposure: {told.stdout[-200:]}")

@@ -21,7 +21,7 @@ from sidecar.cli import main
 from sidecar.control.client import SidecarClient
 from workloads.experiment.attacks.stage.attack import FellError
 from workloads.local_server import LocalServer, free_port, running_servers, sizes_in_force
-from workloads.processes import ForkedProgram, Usage, usage
+from workloads.processes import ForkedProgram, Usage, finished, usage
 
 ROOT = Path(__file__).resolve().parents[4]
 MIB = 1 << 20
@@ -233,14 +233,11 @@ class Target:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One of ``spreds``' commands, to its end."""
-        return subprocess.run(
+        return finished(
             [sys.executable, "-c", _COMMAND, *words],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
             timeout=60,
-            check=False,
         )
 
     def log_text(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from workloads.experiment.faults.stage.node import WAIT_SECONDS
 from workloads.experiment.faults.stage.sightings import GAP_SECONDS
 from workloads.experiment.faults.stage.stage import FaultStage
 from workloads.experiment.faults.stage.waiting import wait_for
-from workloads.processes import ROOT
+from workloads.processes import finished
 
 ROWS = Rows()
 
@@ -187,15 +186,7 @@ def _second(stage: FaultStage, state_file: str, words: str) -> str:
     other = stage.folder / "other.toml"
     other.write_text(text.replace(f"{stage.folder}/samples", f"{stage.folder}/other-samples"))
     command = [sys.executable, "-m", "sidecar.cli", "run", str(other)]
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=stage.sidecar.environment,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-    )
+    ended = finished(command, env=stage.sidecar.environment, timeout=WAIT_SECONDS)
     if ended.returncode == 0 or words not in ended.stderr:
         raise RowFailedError(f"it ended with {ended.returncode}: {ended.stderr[-500:]}")
     swap_and_wait(stage)
