@@ -16,7 +16,7 @@ from workloads.table import say
 # Verb, or verb and subject, and the module that has HELP, add_arguments and run; or STUDY.
 VERBS: dict[tuple[str, ...], str] = {
     ("demo",): "workloads.demo.command",
-    ("replay",): "workloads.timed_replay",
+    ("replay",): "workloads.replay_verb",
     ("bench", "redis"): "workloads.bench.sampling.redis_verb",
     ("bench", "look"): "workloads.bench.sampling.look_verb",
     ("bench", "solver"): "workloads.bench.solver.solver_verb",

@@ -13,7 +13,7 @@ from workloads.__main__ import main
 from workloads.load import Load
 from workloads.local_server import LocalServer
 from workloads.lookaside import LookAsideClient
-from workloads.timed_replay import LATE_SECONDS, due_seconds, timed_replay
+from workloads.replay_verb import LATE_SECONDS, due_seconds, timed_replay
 
 
 def test_whole_seconds_are_spread_and_finer_times_are_kept() -> None:
