@@ -1,4 +1,8 @@
-"""Types of command-line arguments: what is wrong is said in one sentence; and recorded traces."""
+"""Types of command-line arguments: what is wrong is said in one sentence.
+
+And what many verbs have: where figures go, and the recorded traces that benchmarks, experiments and
+the demonstration use if they are there.
+"""
 
 from __future__ import annotations
 

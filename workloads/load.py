@@ -1,4 +1,8 @@
-"""What one client asks for, in order, how long its backend takes, and where both are drawn from."""
+"""What one client asks for, in order, and how long its backend takes for each request.
+
+It is drawn by the Independent Reference Model with Zipf popularity, or by the distributions of a
+key-value cache of Meta (CacheLib, ``kvcache_reg``), or is a trace's.
+"""
 
 from __future__ import annotations
 

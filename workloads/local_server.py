@@ -1,4 +1,7 @@
-"""Redis servers of our own, each on a Unix socket in a folder of its own, and those we support."""
+"""Redis servers of our own, each on a Unix socket in a folder of its own.
+
+And those that SPREDS supports, as ``redis_patch/servers.txt`` lists them.
+"""
 
 from __future__ import annotations
 

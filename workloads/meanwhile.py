@@ -1,4 +1,7 @@
-"""What holds while something else is done: work in a thread, a quiet log."""
+"""What holds while something else is done.
+
+Work that goes on in a thread, and a log that is out of the way where errors are what is played.
+"""
 
 from __future__ import annotations
 

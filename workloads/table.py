@@ -1,4 +1,7 @@
-"""Results as text and as pages: tables, sizes, times, and one style, in light and dark."""
+"""Results as text: tables, sizes, times; and how our pages look.
+
+They have one style, in light and dark, and tables that fold on narrow screens.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """One YCSB process that drives one server, as a user would start it.
 
+It is built on demand: Maven brings YCSB's core and a Redis client, javac does the rest. YCSB is
+under Apache-2.0, jedis under MIT; neither is part of the project, nor bundled with it.
+
 Requests drawn as YCSB 0.17.0 draws them, for what has to know the keys; YCSB does not tell its.
 
 ``requestdistribution=zipfian`` is its scrambled Zipfian: ranks of a Zipf law over 10^10 items
