@@ -9,10 +9,13 @@ import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from sidecar.base.regular_file import open_regular
+
 _MEMINFO = Path("/proc/meminfo")
 # cgroup v2's name of the limit, and v1's.
 LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
-_UNLIMITED = "max"
+_UNLIMITED, _MOST_LIMIT = "max", 64
+_OWN = Path("/proc/self")
 
 
 class MemoryLimit(NamedTuple):
@@ -65,7 +68,8 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
     for folder in (cgroup, *cgroup.parents):
         for name in LIMIT_FILES:
             try:
-                text = (folder / name).read_text("ascii").strip()
+                with open_regular(folder / name, more_flags=os.O_NOFOLLOW) as file:
+                    text = file.read(_MOST_LIMIT).decode("ascii").strip()
             except (FileNotFoundError, NotADirectoryError):
                 continue
             if text != _UNLIMITED:
@@ -73,31 +77,40 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
     return limits
 
 
-def own_cgroups(proc: Path = Path("/proc/self")) -> list[Path]:
+def own_cgroups() -> list[Path]:
     """Folders of the cgroups that limit this process' memory; none where cgroups are not mounted.
+    Raises OSError."""
+    # A container sees its own cgroup as the root of the mount, or does not see the path at all.
+    return [folder if folder.is_dir() else mount for mount, folder in _cgroups(_OWN)]
 
-    ``proc`` is the process' folder. Raises OSError.
-    """
+
+def cgroups_of(process: Path) -> list[Path]:
+    """As ``own_cgroups``, of the process with this folder below ``/proc``, as far as this process
+    sees them. Raises OSError."""
+    return [folder for _, folder in _cgroups(process) if ".." not in folder.parts]
+
+
+def _cgroups(process: Path) -> list[tuple[Path, Path]]:
+    """Where they are mounted, and their folders there. What another process has mounted, in a
+    namespace of its own, may be anything: only where we see cgroups they are some."""
     paths: dict[str, str] = {}
-    for line in _lines(proc / "cgroup"):
+    for line in _lines(process / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
             paths["cgroup2"] = path
         elif "memory" in controllers.split(","):
             paths["cgroup"] = path
-    folders = []
-    for line in _lines(proc / "mountinfo"):
+    found = []
+    for line in _lines(_OWN / "mountinfo"):
         before, _, after = line.partition(" - ")
         root, mounted_at = before.split(" ")[3:5]
         kind, _, options = after.split(" ", 2)
         if kind not in paths or (kind == "cgroup" and "memory" not in options.split(",")):
             continue
-        # A container sees its own cgroup as the root of the mount, or does not see the path at all.
         path = paths[kind]
         inside = path.removeprefix(root) if root != "/" and path.startswith(root) else path
-        folder = Path(mounted_at, inside.lstrip("/"))
-        folders.append(folder if folder.is_dir() else Path(mounted_at))
-    return folders
+        found.append((Path(mounted_at), Path(mounted_at, inside.lstrip("/"))))
+    return found
 
 
 def _lines(path: Path) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sidecar.base.machine_memory import (
     cgroup_limits_bytes,
+    cgroups_of,
     machine_memory_bytes,
     memory_limit,
-    own_cgroups,
 )
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
@@ -69,7 +69,7 @@ def _limit(process: Path) -> tuple[int, Path] | None:
     try:
         found = [
             (min(limits), len(folder.parts), folder)
-            for own in own_cgroups(process)
+            for own in cgroups_of(process)
             for folder in (own, *own.parents)
             if (limits := cgroup_limits_bytes(folder))
         ]

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.base import machine_memory
 from sidecar.base.machine_memory import (
     cgroup_limits_bytes,
     machine_memory_bytes,
@@ -98,7 +99,9 @@ def test_the_last_limit_counts_while_there_is_none_that_can_be(
     assert budget.bytes == 24 * MB
 
 
-def test_the_own_cgroups_of_both_versions_are_found(tmp_path: Path) -> None:
+def test_the_own_cgroups_of_both_versions_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a container sees them: the mount begins at its own cgroup, or further up."""
     v1, v2 = tmp_path / "v1", tmp_path / "v2"
     (v1 / "app").mkdir(parents=True)
@@ -109,18 +112,22 @@ def test_the_own_cgroups_of_both_versions_are_found(tmp_path: Path) -> None:
         f"36 31 0:33 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu\n"
         f"41 31 0:38 / {v2} rw,relatime shared:1 - cgroup2 cgroup2 rw\n"
     )
-    assert own_cgroups(tmp_path) == [v1 / "app", v2]
+    monkeypatch.setattr(machine_memory, "_OWN", tmp_path)
+    assert own_cgroups() == [v1 / "app", v2]
 
 
 @pytest.mark.parametrize("odd", [b"\xfc", b"\x0b", b"\x1c", b"\x85", "\u2028".encode()])
-def test_what_else_is_mounted_does_not_matter(tmp_path: Path, odd: bytes) -> None:
+def test_what_else_is_mounted_does_not_matter(
+    tmp_path: Path, odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stick or anybody's mount, whose path has a byte that is no text, ended the start."""
     (tmp_path / "cgroup").write_text("0::/\n")
     (tmp_path / "mountinfo").write_bytes(
         b"36 31 0:33 / /media/" + odd + b"/x rw,relatime - fuse.sshfs other rw\n"
         b"41 31 0:38 / " + os.fsencode(tmp_path) + b" rw,relatime - cgroup2 cgroup2 rw\n"
     )
-    assert own_cgroups(tmp_path) == [tmp_path]
+    monkeypatch.setattr(machine_memory, "_OWN", tmp_path)
+    assert own_cgroups() == [tmp_path]
 
 
 def test_this_process_has_a_limit() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sidecar.base import machine_memory
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.preflight.cgroups import check_cgroups
@@ -19,9 +21,13 @@ Process = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Process:
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
     """A folder as below /proc of a process in this cgroup, which has this limit."""
     (root := tmp_path / "cgroups").mkdir()
+    (own := tmp_path / "own").mkdir()
+    (own / "cgroup").write_text("0::/\n")
+    (own / "mountinfo").write_text(f"30 20 0:26 / {root} rw - cgroup2 cgroup2 rw\n")
+    monkeypatch.setattr(machine_memory, "_OWN", own)
 
     def make(cgroup: str, limit: str) -> Path:
         (root / cgroup).mkdir(parents=True, exist_ok=True)
@@ -29,7 +35,6 @@ def process(tmp_path: Path) -> Process:
         folder = tmp_path / f"process-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         (folder / "cgroup").write_text(f"0::/{cgroup}\n")
-        (folder / "mountinfo").write_text(f"30 20 0:26 / {root} rw - cgroup2 cgroup2 rw\n")
         return folder
 
     return make
@@ -74,3 +79,28 @@ def test_a_share_of_another_cgroup_than_theirs_is_told(process: Process) -> None
 def test_what_cannot_be_read_is_not_judged(process: Process, tmp_path: Path) -> None:
     nonsense = process("nonsense", "many")
     assert said(300, tmp_path / "gone", nonsense) == []
+
+
+def test_what_a_process_has_mounted_for_itself_is_no_cgroup(
+    process: Process, tmp_path: Path
+) -> None:
+    """Any user may mount in a namespace of his own, and a pipe would be waited for, for ever."""
+    strange = process("caches", "max")
+    (mine := tmp_path / "mine" / "caches").mkdir(parents=True)
+    os.mkfifo(mine / "memory.max")
+    (strange / "mountinfo").write_text(
+        f"30 20 0:26 / {mine.parent} rw - cgroup2 cgroup2 rw\n"
+        f"31 20 0:26 / {mine.parent} rw - cgroup cgroup rw,memory\n"
+    )
+    assert said(300, strange, strange) == []
+    (strange / "cgroup").write_text(f"0::/../{mine.parent.name}/caches\n")
+    assert said(300, strange, strange) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_says_no_limit(process: Process, make: Callable[[Path], None]) -> None:
+    inside = process("caches", "max")
+    limit = machine_memory.cgroups_of(inside)[0] / "memory.max"
+    limit.unlink()
+    make(limit)
+    assert said(300, inside, inside) == []
