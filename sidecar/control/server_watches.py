@@ -138,10 +138,10 @@ class _Refused:
 
 
 class RefusalWatch:
-    """Of one sidecar. A refusal counts where the server says that it was for want of memory:
-    others, as for a missing password, anybody can have. Of one that does not say, it counts where
-    the server had more than its limit and nothing left to evict, before it or after. Times are
-    Unix time."""
+    """Of one sidecar. A refusal counts where the server had more than its limit and nothing left to
+    evict, before it or after; or where more keys than are left were evicted, and it holds less than
+    half of its limit: a large value counts only while it is written. Others, as for a missing
+    password, anybody can have, and are no matter of memory. Times are Unix time."""
 
     def __init__(self) -> None:
         self._before: dict[str, ServerReading] = {}
@@ -157,11 +157,12 @@ class RefusalWatch:
             if before is None or before.run_id != reading.run_id:
                 self._refused.pop(name, None)
                 continue
+            writes = reading.refused_writes - before.refused_writes
             had = next(filter(_has_no_room, (reading, before)), None)
-            writes = _refused(before, reading, has_no_room=had is not None)
-            if writes <= 0:
+            if had is None and _was_emptied(before, reading):
+                had = reading
+            if writes <= 0 or had is None:
                 continue
-            had = had or reading
             known = self._refused.get(name)
             if known is None or now_seconds - known.last_seconds > REFUSED_OVER_SECONDS:
                 self._refused[name] = _Refused(now_seconds, now_seconds, writes, had)
@@ -191,11 +192,10 @@ class RefusalWatch:
                 )
 
 
-def _refused(before: ServerReading, now: ServerReading, *, has_no_room: bool) -> int:
-    """Writes between two readings, for want of memory."""
-    if before.refused_for_memory is not None and now.refused_for_memory is not None:
-        return now.refused_for_memory - before.refused_for_memory
-    return now.refused_writes - before.refused_writes if has_no_room else 0
+def _was_emptied(before: ServerReading, now: ServerReading) -> bool:
+    """What turns over by its own load evicts as much, and is full."""
+    went = now.evicted_keys - before.evicted_keys
+    return went > now.keys and now.counted_bytes < now.maxmemory_bytes / 2
 
 
 def _has_no_room(reading: ServerReading) -> bool:

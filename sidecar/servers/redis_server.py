@@ -77,14 +77,11 @@ class RedisServer(ServerConnection):
         self._look_again_at = 0.0
         self.taken_by: str | None = None
         self.sees_others = True
-        self.may_ask_for_memory = self._may_ask_for_errors = True
-        # Writes that it had refused, whatever for, and of these for memory, when it was last asked.
-        self._refused: tuple[int, int | None] = (0, None)
+        self.may_ask_for_memory = True
 
     def _forget(self) -> None:
         self._announced = False
-        self.may_ask_for_memory = self._may_ask_for_errors = True
-        self._refused = (0, None)
+        self.may_ask_for_memory = True
 
     def announce(self, run_id: str) -> None:
         """On a new connection: say who we are, and look who else controls this process of the
@@ -137,25 +134,7 @@ class RedisServer(ServerConnection):
         config = self._table("CONFIG GET", *READ_SETTINGS)
         tells = _TELLS_OF_TABLES in info and not info.get("loading")  # then it refuses
         tables_bytes = self._tables_bytes() if tells else 0
-        reading = ServerReading.parse(info, config, time.time(), tables_bytes)
-        return replace(reading, refused_for_memory=self._refused_for_memory(reading.refused_writes))
-
-    def _refused_for_memory(self, refused_writes: int) -> int | None:
-        """Of the writes that it refused; ``None`` if it does not say. It is asked again where it
-        has refused more: clients make the lines of this answer, by errors of their own, and may
-        make it too long to be read."""
-        if not self._may_ask_for_errors:
-            return None
-        if self._refused[1] is None or refused_writes != self._refused[0]:
-            try:
-                said = self._table("INFO", "errorstats").get("errorstat_OOM", {})
-            except ServerRefusedError as error:
-                self._may_ask_for_errors = False
-                log.warning("server %s: why it refuses writes is not read: %s", self.name, error)
-                return None
-            count = figure_of(said, "count") if isinstance(said, Mapping) else 0
-            self._refused = refused_writes, count
-        return self._refused[1]
+        return ServerReading.parse(info, config, time.time(), tables_bytes)
 
     def _tables_bytes(self) -> int:
         """Memory of the hash tables; 0 if the user may not ask."""

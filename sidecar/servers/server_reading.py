@@ -101,7 +101,8 @@ def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str], odd: 
     return Figures(info, odd).get("mem_clients_normal") * 100 // max(1, percent)
 
 
-# Of INFO. Not errorstats, in which clients make the lines, as many as they like.
+# Of INFO. Never errorstats: clients make its lines, as many as they like, what stands in them, and
+# that there are none; and a server may take seconds for them.
 INFO_SECTIONS = (
     "server",
     "memory",
@@ -178,7 +179,6 @@ class ServerReading:
         taking_commands: by which clients took work from one that is no cache, see ``work_of``.
         evicted_keys, writes, refused_writes: since its counters began; of writes such as make it
             larger, carried out and refused, whatever for.
-        refused_for_memory: commands that it refused as it had no memory left; ``None``: unknown.
         uptime_seconds: of the process.
         replicas: their addresses, as far as the server knows them.
         replication_id: that a primary and its replicas have in common; empty where none is told.
@@ -219,7 +219,6 @@ class ServerReading:
     evicted_keys: int = 0
     writes: int = 0
     refused_writes: int = 0
-    refused_for_memory: int | None = None
     uptime_seconds: int = 0
     replicas: tuple[str, ...] = ()
     replication_id: str = ""

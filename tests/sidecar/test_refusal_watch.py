@@ -9,7 +9,7 @@ import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.control.server_watches import LASTS_SECONDS, REFUSED_OVER_SECONDS, RefusalWatch
-from sidecar.servers.redis_server import MOST_BYTES, RedisServer
+from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
@@ -75,51 +75,18 @@ def test_what_has_another_reason_and_another_process_are_not_told(
     refused = _read(server)
     assert refused.refused_writes == 1
     assert list(watch.look(2.0, {"a": refused})) == []
-    # Of large values it may evict more in a second than it holds.
-    turned_over = replace(refused, evicted_keys=100, keys=10, refused_writes=99)
+    # Of large values it may evict more in a second than it holds, and is full.
+    turned_over = replace(
+        refused, evicted_keys=100, keys=10, refused_writes=99, counted_bytes=7 * MB
+    )
     assert list(watch.look(2.2, {"a": turned_over})) == []
     # A full server has a little more than its limit now and then, and evicts.
-    unknown = replace(refused, refused_for_memory=None)
-    full = replace(unknown, counted_bytes=9 * MB, keys=1000, refused_writes=199)
+    full = replace(refused, counted_bytes=9 * MB, keys=1000, refused_writes=199)
     assert list(watch.look(2.5, {"a": full})) == []
     assert list(watch.problems(2.5)) == []
     other = replace(refused, run_id="e" * 40, refused_writes=9, counted_bytes=9 * MB)
     assert list(watch.look(3.0, {"a": other})) == []
     assert list(watch.problems(3.0)) == []
-
-
-def test_one_that_does_not_say_why_has_refused_them_for_memory_where_nothing_is_left() -> None:
-    watch = RefusalWatch()
-    info = {"run_id": "a" * 40, "maxmemory": 2 * MB, "maxmemory_policy": "allkeys-lru"}
-    info |= {"used_memory": 3 * MB, "keyspace_hits": 0, "keyspace_misses": 0}
-    first = ServerReading.parse(info, {}, 1.0)
-    assert list(watch.look(1.0, {"a": first})) == []
-    assert list(watch.look(2.0, {"a": replace(first, refused_writes=3)})) == []
-    assert next(watch.problems(2.0)).startswith("a refused 3 writes since ")
-
-
-def test_whose_list_of_errors_is_too_long_is_read_all_the_same(start_server: StartServer) -> None:
-    """Clients make it as long as they like, on servers that do not bound it."""
-    server = start_server("8mb")
-    reader = RedisServer(ServerConfig("a", server.url))
-    assert reader.read().refused_for_memory == 0
-    most = MOST_BYTES["INFO"] // 40
-    for first in range(0, most, 1000):
-        script = (
-            f"return redis.error_reply('-E' .. string.rep('x', 20) .. {first} .. ARGV[1] .. ' x')"
-        )
-        pipeline = server.client.pipeline(transaction=False)
-        for number in range(1000):
-            pipeline.eval(script, 0, number)
-        pipeline.execute(raise_on_error=False)
-    server.client.execute_command("ACL", "SETUSER", "default", "-set")
-    with suppress(redis.exceptions.NoPermissionError):
-        server.client.set("key", b"x")
-    for _ in range(2):
-        reading = reader.read()
-        assert reading.refused_writes == 1
-        assert reading.refused_for_memory is None
-    reader.close()
 
 
 def test_values_for_which_there_is_no_room_are_told_though_they_are_gone_again(

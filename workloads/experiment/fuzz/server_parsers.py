@@ -94,14 +94,10 @@ def _batch(data: bytes) -> None:
 # replies
 
 
-_ERRORS = b"# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_OOM:count=3\r\n"
-
-
-def _replies(info: list[bytes], config: list[bytes], errors: bytes = _ERRORS) -> bytes:
-    """What a server says to INFO, to CONFIG GET, and to INFO errorstats."""
-    text = b"\r\n".join(info) + b"\r\n"
-    pairs = b"".join(_bulk(word) for word in config)
-    return _bulk(text) + b"*%d\r\n" % len(config) + pairs + _bulk(errors)
+def _replies(info: list[bytes], config: list[bytes]) -> bytes:
+    """What a server says to INFO and CONFIG GET."""
+    pairs = b"".join(map(_bulk, config))
+    return _bulk(b"\r\n".join(info) + b"\r\n") + b"*%d\r\n" % len(config) + pairs
 
 
 def _bulk(text: bytes) -> bytes:
@@ -128,7 +124,7 @@ def _changed_replies(draw: random.Random) -> bytes:
             info[place] = changed_bytes(info[place], draw, info)
         else:
             config[draw.randrange(len(config))] = draw.choice((*ODD_NUMBERS, *CONFIG))
-    return _replies(info, config, draw.choice((_ERRORS, changed_bytes(_ERRORS, draw))))
+    return _replies(info, config)
 
 
 class _Played:
