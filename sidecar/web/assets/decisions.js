@@ -85,7 +85,7 @@ function renderWhatIf(section, status, width) {
   const rows = [{ ...budgets.find((one) => one.budget_bytes === plan.budget_bytes), budget_bytes: plan.budget_bytes, mean_access_time_seconds: now }, ...others]
     .sort((one, other) => one.budget_bytes - other.budget_bytes);
   section.replaceChildren(title,
-    plan.memory_words && element("p", {}, sentence(plan.memory_words)),
+    plan.memory_words && element("p", {}, `As its planner says by the curves, ${plan.memory_words}.`),
     element("p", { class: "small soft" }, "The ", term("access time", "mean access time"), " that the last plan ", term("predicted", "predicts"),
       " by the curves, were there so much memory to divide, without the cost of moving, as far as reads have reached. The dot is this budget; the dashed line is what equal sizes would take."),
     budgetChart(rows, plan, width));
