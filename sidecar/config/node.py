@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from sidecar.config.addresses import place_of, read_server_url
 from sidecar.config.controller_config import ControllerConfig, read_controller
@@ -22,8 +20,10 @@ from sidecar.config.fields import (
     size,
 )
 from sidecar.config.listeners import KnownListeners
+from sidecar.config.log_config import LogConfig, read_log
 from sidecar.config.memory import MemoryConfig, read_memory
 from sidecar.config.operators import OperatorsConfig, read_operators
+from sidecar.config.planning import read_planning
 from sidecar.config.prices import Prices, read_prices
 from sidecar.config.sampling import SamplingConfig, read_sampling
 from sidecar.config.settings_limits import SettingsLimits, read_limits
@@ -33,76 +33,6 @@ from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.server_settings import BOUNDS, SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
-
-# `[planning]`: how plans are made, with its times written as durations.
-_SECONDS = "_seconds"
-
-
-# The default of how long a plan is expected to last. By the memory that was handed over gradually
-# it matters little, as long as it is not a single cycle (``workloads experiment gain``).
-HORIZON_CYCLES = 10
-
-
-class Planning(NamedTuple):
-    """``settings`` of the observation, and see ``SidecarConfig`` for ``forecasts``."""
-
-    settings: PlanningSettings
-    forecasts: bool
-
-
-def read_planning(table: object, source: str, path: str, *, cycle_seconds: float) -> Planning:
-    """The table at ``path`` of the file ``source``; ``horizon = "1h"`` stands for its
-    ``horizon_seconds``. ``cycle_seconds`` is the longest time between two plans.
-
-    Raises:
-        DocumentError: one sentence naming the file, the key and the value at fault.
-    """
-    fields = _WithDurations(table, source, path)
-    forecasts = fields.text("forecast", "competing", ("competing", "last")) != "last"
-    has_horizon = fields.has("horizon")
-    settings = PlanningSettings.from_json(fields)
-    if not has_horizon:
-        cycles = HORIZON_CYCLES if forecasts else 1
-        settings = replace(settings, horizon_seconds=cycles * cycle_seconds)
-    return Planning(settings, forecasts)
-
-
-class _WithDurations(Fields):
-    """A table of the operator's file, read by the rules of the observation."""
-
-    def number(
-        self,
-        key: str,
-        default: object = ...,
-        *,
-        low: float = -math.inf,
-        high: float = math.inf,
-        above: float = -math.inf,
-    ) -> float:
-        if not key.endswith(_SECONDS):
-            return super().number(key, default, low=low, high=high, above=above)
-        assert isinstance(default, float)
-        name = key.removesuffix(_SECONDS)
-        return duration(self, name, default=default, above=above, high=high)
-
-
-# `[log]`: how the sidecar logs.
-FORMATS = ("text", "json")
-
-
-@dataclass(frozen=True)
-class LogConfig:
-    """``format``: ``text`` for people, ``json`` for programs: one object a line."""
-
-    format: str = "text"
-
-
-def read_log(fields: Fields) -> LogConfig:
-    """Raises DocumentError."""
-    config = LogConfig(fields.text("format", LogConfig.format, FORMATS))
-    fields.done()
-    return config
-
 
 # What may be done with plans; the first is what a new installation does.
 MODES = ("recommend", "apply")

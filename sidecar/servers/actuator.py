@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
 from sidecar.servers.budget_fit import bounded_needs
+from sidecar.servers.convergence import Convergence
 from sidecar.servers.fallen_budget import FallenBudget
 from sidecar.servers.intermediate_sizes import IntermediateSizes
 from sidecar.servers.manual_resizes import ManualResizes, note_manual_resizes
 from sidecar.servers.memory_budget import MemoryBudget
+from sidecar.servers.observe_only import want_what_is_found
+from sidecar.servers.orderly_stop import leave_in_order
 from sidecar.servers.pace import PORTION_SECONDS, Pace
 from sidecar.servers.primaries import tell_primaries
 from sidecar.servers.redis_server import RedisServer
@@ -38,112 +39,6 @@ from sidecar.state.state_store import Note, StateStore, note_nothing
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
-
-
-class Convergence:
-    """Says whether the servers have come as near to their sizes as they can.
-
-    Of the servers of one node. ``is_by_plan``: whether the sizes to come are a plan's."""
-
-    def __init__(self, store: StateStore) -> None:
-        self._store = store
-        self._settled = threading.Event()
-        self._purpose, self.is_by_plan = "", False
-        self._told = self._is_there = False
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing more will happen by itself, until a server fills."""
-        return self._settled.is_set()
-
-    def depart(self, purpose: str, *, is_by_plan: bool = False) -> None:
-        """There are new sizes to go to."""
-        self._purpose, self.is_by_plan = purpose, is_by_plan
-        self._told = self._is_there = False
-        self._settled.clear()
-
-    def rest(self) -> None:
-        """Nothing is done now, wherever they are."""
-        self._settled.set()
-
-    def note(
-        self, *, moved: bool, freeing: bool, is_there: bool, in_words: Callable[[], str]
-    ) -> None:
-        """After a step, in which something moved, or some memory is being freed, or neither."""
-        if moved:
-            self._settled.clear()
-            return
-        if freeing or (self.is_settled and is_there == self._is_there):
-            return
-        with self._store.update() as state:
-            state.settled = is_there
-        # While memory is handed over there is not a line for each portion.
-        if is_there or not self._told:
-            log.info("%s: %s", self._purpose, in_words(), extra=BOUNDED)
-        self._told, self._is_there = True, is_there
-        self._settled.set()
-
-
-# When the sidecar stops: every server is left in order, and none that hangs is waited for.
-
-# Under a heavy load an answer waits for what others have sent before.
-LEAVE_SECONDS = 2.0
-
-
-def leave_in_order(watches: Iterable[ServerWatch]) -> None:
-    """Side by side; what a server that does not answer still needs is on file. Those for whom no
-    thread can be started are left one after the other, as far as there is time."""
-    until = time.monotonic() + LEAVE_SECONDS
-    leaving, without_thread = [], []
-    for watch in watches:
-        thread = threading.Thread(target=watch.leave, name=watch.name, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            without_thread.append(watch)
-        else:
-            leaving.append(thread)
-    hanging = []
-    for watch in without_thread:
-        if time.monotonic() < until:
-            watch.leave()
-        else:
-            hanging.append(watch.name)
-    for thread in leaving:
-        thread.join(max(0.0, until - time.monotonic()))
-        if thread.is_alive():
-            hanging.append(thread.name)
-    for name in hanging:
-        log.warning("server %s could not be left in order: it, or one before it, hangs", name)
-
-
-# Servers that are only watched: what they have is what is wanted.
-
-# What a server without a limit uses changes all the time, and is noted when it has by so much.
-_CHANGED_RATIO = 0.05
-
-
-def sizes_as_found(
-    readings: Mapping[str, ServerReading], noted_bytes: Mapping[str, int]
-) -> dict[str, int]:
-    """``maxmemory``, or what is used without one; as ``noted_bytes`` where nobody answers."""
-    sizes = dict(noted_bytes)
-    for name, reading in readings.items():
-        apart = abs(reading.size_bytes - sizes[name])
-        if reading.maxmemory_bytes or apart > _CHANGED_RATIO * sizes[name]:
-            sizes[name] = reading.size_bytes
-    return sizes
-
-
-def want_what_is_found(
-    readings: Mapping[str, ServerReading], store: StateStore, intermediate_sizes: IntermediateSizes
-) -> None:
-    """Unless sizes are held."""
-    if not store.now.control.engaged:
-        with store.update() as state:
-            state.targets_bytes = sizes_as_found(readings, state.targets_bytes)
-        intermediate_sizes.begin(store.now.targets_bytes)
-
 
 BUSY_SECONDS = 0.02
 IDLE_SECONDS = 1.0

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.back_off import BackOff
 from sidecar.servers.background_reading import PATIENCE_SECONDS
 from sidecar.servers.held_memory import HeldMemory
 from sidecar.servers.intermediate_sizes import MemoryNeed
+from sidecar.servers.kept_size import why_kept
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import with_remembered_work
@@ -23,167 +22,14 @@ from sidecar.servers.server_changes import has_more, tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
+from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small
-from sidecar.servers.way_of_sampling import why_not_sampled
 from sidecar.state.state_store import StateStore, note_installed
-from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
-
-# A sampler sends a batch a second at least.
-SILENT_SECONDS = 10.0
-_BY_SOMEBODY = " again: somebody had changed its sampler's settings"
-
-
-class ServerSampler:
-    """Keeps the sampler of one server (patch or module) at its settings."""
-
-    def __init__(self, server: RedisServer, sampling: SamplingConfig, metrics: Metrics) -> None:
-        self._server = server
-        self._sampling = sampling
-        self._metrics = metrics
-        self._refused = BackOff()
-        self._silence = BackOff()
-        self._has_secret = False
-        self._given_at_seconds, self._given_threshold = 0.0, 0
-        self._prefix: str | None = None
-        # Its knobs from before us, but for the endpoint.
-        self._found: dict[str, str] = {}
-
-    def follow(self, reading: ServerReading, is_new: bool) -> None:
-        """Give the sampler its settings, where ``reading`` says that it has others, and its secret.
-
-        ``is_new``: the process has not been read before. A sampler that refuses is asked again
-        after a while, each time a longer one; so is one that is not heard, for nothing else tells
-        that somebody has changed its secret. It is off while another one than we has the endpoint.
-        """
-        name = self._server.name
-        self._prefix = reading.sampler_prefix
-        if is_new:
-            self._refused.reset()
-            self._has_secret = False
-            knobs = [f"{self._prefix}{knob}" for knob in ("modulus", "threshold")]
-            self._found = {knob: reading.config[knob] for knob in knobs if knob in reading.config}
-            if not reading.is_looked_at and (why := why_not_sampled(reading)):
-                log.warning("server %s is not sampled: %s", name, why)
-        if self._prefix is None or not self._refused.is_over:
-            return
-        try:
-            if self._server.sampler_key.is_awaited:
-                self._start(reading)
-            elif reading.config.get(f"{self._prefix}endpoint") == self._sampling.endpoint:
-                self._server.stop_sampling(self._prefix, {})
-                log.warning("server %s: its sampler is off: another program has the endpoint", name)
-        except (ServerDownError, ServerRefusedError) as error:
-            self._metrics.sampler_refused.labels(name).inc()
-            log.warning(
-                "server %s: the sampler took no settings: %s; next try in %.0f s",
-                name,
-                error,
-                self._refused.fail(),
-            )
-
-    def _start(self, reading: ServerReading) -> None:
-        is_silent = self._has_secret and self._is_silent()
-        anew = is_silent or not self._has_secret
-        threshold = self._server.start_sampling(reading, self._sampling, anew=anew)
-        if threshold is None:
-            self._refused.reset()
-            return
-        again = _BY_SOMEBODY
-        if is_silent:
-            again = " again: nothing has come from it"
-        elif not self._has_secret:
-            again = ""
-        elif threshold != self._given_threshold:
-            again = f", {threshold / self._sampling.modulus:.3g} of its keys from now on"
-        log.info("server %s samples to %s%s", self._server.name, self._sampling.endpoint, again)
-        self._given_threshold = threshold
-        if again == _BY_SOMEBODY:  # over and over, perhaps, and each time it may let us wait
-            self._refused.fail()
-        else:
-            self._refused.reset()
-        self._has_secret = True
-        self._given_at_seconds = time.monotonic()
-
-    def _is_silent(self) -> bool:
-        silent_seconds = min(
-            self._server.sampler_key.silent_seconds, time.monotonic() - self._given_at_seconds
-        )
-        if silent_seconds < SILENT_SECONDS:
-            return False
-        if not self._silence.is_over:
-            return False
-        self._silence.fail()
-        return True
-
-    def turn_off(self) -> None:
-        """When the sidecar stops; what was found is put back. Raises as ``RedisServer``."""
-        if self._prefix is not None:
-            self._server.stop_sampling(self._prefix, self._found)
-
-
-class SizeRefusal:
-    """Decides whether a server may be asked for another size now.
-
-    Keeps what one server refused, and until when it is asked for no other size; each time for
-    longer.
-
-    Somebody else who keeps setting its size is no reason: that is put back each time.
-    """
-
-    def __init__(self, server: str, metrics: Metrics) -> None:
-        self._server = server
-        self._failed = metrics.transitions_failed.labels(server)
-        self._refused = BackOff()
-        self.reason: str | None = None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to ask again."""
-        return self.reason is not None and self._refused.is_over
-
-    def refuse(self, why: str) -> None:
-        """It refused a size."""
-        self.reason = why
-        self._failed.inc()
-        log.warning(
-            "server %s keeps its size, the others go on: %s; next try in %.0f s",
-            self._server,
-            why,
-            self._refused.fail(),
-        )
-
-    def give_another_try(self) -> None:
-        """It might take a size now; if it does not, the next pause is longer."""
-        self.reason = None
-
-    def take_back(self) -> None:
-        """It took a size, or is another process now."""
-        self.reason = None
-        self._refused.reset()
-
-
-# Why a server cannot be given another size now, in an observation's words.
-def why_kept(
-    state: ServerState, last: ServerReading | None, taken_by: str | None, refused: str | None
-) -> str | None:
-    """``taken_by``, ``refused``: whose it is, and why it takes no other size. ``None``: it can."""
-    if taken_by:
-        return f"taken: {taken_by}"
-    if refused is not None:
-        return f"refuses: {refused}"
-    if state.held:
-        size = format_size(state.maxmemory_bytes)
-        return f"held: somebody set it to {size} by hand; 'spreds resume' gives it back"
-    if not state.stuck:
-        return None
-    # Of what frees nothing, less may count for the others.
-    held = format_size(max(state.held_bytes, last.counted_bytes if last else 0))
-    return f"stuck: it holds {held}, more than its maxmemory, and frees nothing"
-
 
 LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at again soon
 

@@ -2,150 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import grp
 import logging
-import os
-import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from socket import socket
 
 from sidecar.base.http_journal import HttpJournal
-from sidecar.base.kernel_waits import unix_stream
-from sidecar.base.metrics import Metrics
-from sidecar.base.private_files import make_own_folder
 from sidecar.base.rate_limit import RateLimit
-from sidecar.base.time_of_day import time_of_day
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.routes import Documents, operators_router
+from sidecar.web.token_file import TokenFile
+from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.connection import Limits
 from solver_lambda.http.guards import NobodyGuard, PeerGuard, TokenGuard
-from solver_lambda.http.listening import BACKLOG, LOCALHOST, listen_at
+from solver_lambda.http.listening import LOCALHOST, listen_at
 from solver_lambda.http.router import Router
 from solver_lambda.http.server import HttpServer
-from solver_lambda.secret import SecretError, read_secret, why_no_token
 
 log = logging.getLogger(__name__)
-
-_LOOK_SECONDS = 1.0
-
-
-class UnixSocket:
-    """Listens at a path until ``close``, which removes the path again.
-
-    Only the sidecar's own user may connect, and the members of ``group`` if there is one. What a
-    dead sidecar left at the path is replaced; anything else that is there is left alone.
-
-    Raises:
-        OSError: with the path: it cannot be bound, or somebody answers there.
-    """
-
-    def __init__(self, path: Path, group: str | None = None) -> None:
-        self._path = path
-        self.listening = unix_stream()
-        try:
-            make_own_folder(path.parent)
-            with _short(path) as short:
-                _remove_dead(short)
-                # The path gets these rights as it appears: there is no moment with more.
-                os.fchmod(self.listening.fileno(), 0o600)
-                self.listening.bind(short)
-                if group is not None:
-                    os.chown(short, -1, grp.getgrnam(group).gr_gid)
-                    os.chmod(short, 0o660)
-                self._inode = os.stat(short).st_ino
-            self.listening.listen(BACKLOG)
-        except (OSError, KeyError) as error:
-            self.listening.close()
-            why = getattr(error, "strerror", None) or str(error)
-            if isinstance(error, PermissionError) and group is not None:
-                why += f" (is the sidecar's user a member of operators.group {group!r}?)"
-            number = getattr(error, "errno", None) or errno.EINVAL
-            raise OSError(number, f"{path} cannot be bound: {why}") from error
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether somebody removed the path, so that nobody finds us any more."""
-        return not os.path.lexists(self._path)
-
-    def close(self) -> None:
-        """Listen no more. What another sidecar put at the path meanwhile stays."""
-        self.listening.close()
-        with suppress(OSError):
-            if os.stat(self._path).st_ino == self._inode:
-                os.unlink(self._path)
-
-
-@contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """The same place in a few bytes: an address has room for 107."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
-
-
-def _remove_dead(path: str) -> None:
-    """Raises OSError: what is there is no socket, or one where somebody answers."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise FileExistsError(errno.EEXIST, "a file is there that is not a socket")
-        with unix_stream() as probe:
-            probe.settimeout(_LOOK_SECONDS)
-            try:
-                probe.connect(path)
-            except ConnectionRefusedError:
-                os.unlink(path)
-            else:
-                raise OSError(errno.EADDRINUSE, "another process answers there")
-
-
-class TokenFile:
-    """Gives a guard what the file has.
-
-    Attributes:
-        problem: why the token in force is not the file's, for people; ``None``: it is.
-    """
-
-    def __init__(self, path: Path, guard: TokenGuard, metrics: Metrics) -> None:
-        self.problem: str | None = None
-        self._path, self._guard, self._metrics = path, guard, metrics
-        self._read_at_seconds = time.time()
-        # What was read of the configuration may be older than the file is now.
-        self._seen: tuple[int, int, int] | None = None
-
-    def look(self) -> None:
-        """Read it if it has changed, or could not be read."""
-        try:
-            found = self._path.stat()
-            seen = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-            if seen == self._seen:
-                return
-            token = read_secret(self._path)
-            if why := why_no_token(token):
-                raise SecretError(why)
-        except (OSError, SecretError) as error:
-            why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-            self._refuse(why)
-            return
-        if token != self._guard.token:
-            log.info("operators.token_file %r: the token in it is another one", str(self._path))
-        self._guard.token, self._seen, self.problem = token, seen, None
-        self._read_at_seconds = time.time()
-
-    def _refuse(self, why: str) -> None:
-        self._metrics.tokens_unread.inc()
-        read_at = time_of_day(self._read_at_seconds)
-        words = f"operators.token_file {str(self._path)!r} {why}; the token read at {read_at} holds"
-        if words != self.problem:
-            log.warning("%s", words)
-        self.problem, self._seen = words, None
-
 
 LOOK_SECONDS = 5.0
 LIMITS = Limits(connections=96)

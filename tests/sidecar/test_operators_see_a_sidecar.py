@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.by import By
 
-from sidecar.web import routes
+from sidecar.web import health
 from sidecar.web.operators_server import OperatorsServer
 from tests.browser.chromium import chromium, needs_chromium, overflow_pixels, picture, show_as
 from tests.browser.own_network import enter, this_network
@@ -173,8 +173,8 @@ def test_livez_tells_of_a_main_loop_that_hangs(
         ports.append(server.port)
 
     monkeypatch.setattr(OperatorsServer, "_serve_tcp", noted)
-    monkeypatch.setattr(routes, "LONGEST_TURN_SECONDS", 1.5)
-    monkeypatch.setattr(routes, "LONGEST_SERVER_SECONDS", 0.0)
+    monkeypatch.setattr(health, "LONGEST_TURN_SECONDS", 1.5)
+    monkeypatch.setattr(health, "LONGEST_SERVER_SECONDS", 0.0)
     with sidecar_in_thread(node.folder / "node.toml") as sidecar:
         wait_until(lambda: ports, lambda: ports)
         (port,) = ports

@@ -32,14 +32,12 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
 from sidecar.web import shared as shared_module
-from sidecar.web.operators_server import LIMITS, OperatorsServer, UnixSocket
-from sidecar.web.routes import (
-    LONGEST_SERVER_SECONDS,
-    LONGEST_TURN_SECONDS,
-    MOST_BODY_BYTES,
-    is_own_name,
-)
+from sidecar.web.access import is_own_name
+from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
+from sidecar.web.operators_server import LIMITS, OperatorsServer
+from sidecar.web.routes import MOST_BODY_BYTES
 from sidecar.web.shared import Shared
+from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token
 from solver_lambda.http.incoming import Incoming
 from solver_lambda.http.message import Peer, RefusedError

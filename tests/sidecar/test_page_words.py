@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.base.glossary import WORDS
 from sidecar.control.status_document import _clock
-from sidecar.web.routes import FOLDER, SCRIPTS, load_page
+from sidecar.web.page import FOLDER, SCRIPTS, load_page
 
 
 def test_the_page_has_the_words_of_the_commands() -> None:

@@ -22,7 +22,7 @@ from sidecar.config.node import load_config
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.state.node_lock import node_lock
-from sidecar.web.operators_server import UnixSocket
+from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.secret import SecretError, read_secret, why_not_secret
 from tests.sidecar.fixtures import WriteNode

@@ -28,9 +28,9 @@ from sidecar.samples import late_endpoint, sampler_key
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.zmtp import GREETING
-from sidecar.servers import server_watch
+from sidecar.servers import server_sampler
 from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_watch import ServerSampler
+from sidecar.servers.server_sampler import ServerSampler
 from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import wait_for
@@ -176,7 +176,7 @@ def test_a_stranger_who_has_a_samplers_connection_is_shown_no_secret(
 def test_a_secret_that_somebody_changed_is_set_again(
     way: str, start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_watch, "SILENT_SECONDS", 1.5)
+    monkeypatch.setattr(server_sampler, "SILENT_SECONDS", 1.5)
     server, knob = started(way, start_server)
     with sidecar_in_thread(write_node({"s0": server.url})) as sidecar:
         wait_for(lambda: taken(sidecar, server) > 0, sidecar)
