@@ -114,8 +114,8 @@ def _cgroups(process: Path) -> list[tuple[Path, Path]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Where anything is mounted has any bytes in its path but those that the kernel writes as
-    numbers: what text takes for ends of lines or blanks is none."""
+    """Split at newlines only. A mount's path may have any other byte, also such as
+    ``str.splitlines`` takes for the end of a line."""
     return os.fsdecode(path.read_bytes()).removesuffix("\n").split("\n")
 
 

@@ -42,8 +42,8 @@ def status_despite(file: str) -> dict[str, Any]:
 
 
 def client_despite(file: str, error: DocumentError) -> SidecarClient:
-    """For the sidecar that goes on with its file as it was, of which only is taken where the socket
-    is. Raises the error where it does not say that."""
+    """Return a client for a sidecar whose file has become invalid since it was read. Only the
+    socket's path is taken from that file. Raises the error if it names none."""
     try:
         text = (path := Path(file)).read_text("utf-8", errors="replace")
     except OSError:

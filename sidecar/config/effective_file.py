@@ -33,8 +33,8 @@ def effective_lines(config: SidecarConfig) -> Iterator[str]:
 
 
 def written_lines(config: SidecarConfig, written: Mapping[str, Any]) -> Iterator[str]:
-    """Of those, the ones of options that ``written``, a file as it was parsed, has, and a comment
-    on how many it leaves to their defaults."""
+    """Yield the lines of options that ``written`` sets, a file as it was parsed, and a comment on
+    how many it leaves to their defaults."""
     by_heading = {"": written, **written} | {
         f"server {server.name}": given
         for server, given in zip(config.servers, written["server"], strict=True)

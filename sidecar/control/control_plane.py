@@ -197,7 +197,7 @@ class ControlPlane:
                 self._take_over()
 
     def tick(self) -> None:
-        """Again and again."""
+        """Do what is due; the main loop calls it each turn."""
         now_seconds = time.time()
         with self._lock:
             self.orders.tick(now_seconds)

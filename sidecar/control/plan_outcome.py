@@ -155,7 +155,7 @@ class PlanOutcome:
         return frozenset(server.name for server in self._servers if server.is_changed)
 
     def check(self) -> Check:
-        """At the end."""
+        """Judge the plan; if it failed, name the server that alone is at fault."""
         check = self._check(self._servers)
         if check.verdict != "failed":
             return check

@@ -1,4 +1,4 @@
-"""Looks what became of each plan, and takes back what did harm of one."""
+"""Checks what each plan led to, and takes back the plan, or one server's part, that did harm."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class PlannedServer:
 
     @property
     def bounds(self) -> tuple[str, int, int | None]:
-        """And whose they are."""
+        """Return the server's name with its least and its most bytes."""
         return self.name, self.minimum_bytes, self.maximum_bytes
 
 

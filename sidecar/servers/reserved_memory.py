@@ -148,9 +148,9 @@ def with_counted(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
 ) -> list[ServerState]:
-    """The states, with what each needs, what those count with that keep their sizes, and as much
-    of what one holds that frees nothing as leaves each other one half of an equal share: it may be
-    a lie."""
+    """Return the states with three more figures: what each server needs, what a server that keeps
+    its size counts for, and what one holds that frees nothing. The last leaves each other server
+    half of an equal share at least, as the server may lie."""
     counted = counted_bytes(servers, states, budget_bytes, least_bytes)
     return [
         replace(

@@ -55,12 +55,12 @@ def sizes_with_unused_shared(
     least_bytes: Mapping[str, int],
     squeezed: Collection[str],
 ) -> dict[str, int] | None:
-    """Sizes with what is their own of servers that do not evict any more, where more is planned for
-    them, and with what replicas, or who was one, use, where that is clearly less; a replica of one
-    of this node keeps what it would take over, up to half of an equal share. The others share it;
-    who keeps its size, or needs room, gives and gets nothing. ``None``: there is nothing to share.
-    ``servers`` have minima that fit; who was a replica and was ``squeezed`` since gives nothing
-    either."""
+    """Return sizes in which unused memory is lent; ``None`` if there is none to lend. One that
+    evicts no more has its own size again, where more was planned. A replica, or who was one, has
+    what it uses, if that is clearly less; one of a server of this node keeps what it would take
+    over, up to half of an equal share. The others share the rest. Who keeps its size, or needs
+    room, neither gives nor gets; nor does who was a replica and has evicted since (``squeezed``)
+    give anything. ``servers`` have minima that fit."""
     replicas, room = {*store.now.replicas}, store.now.room
     needed = room.needed_bytes if room and not room.is_returned else {}
     if not store.now.own_bytes and not replicas and not store.now.promoted_bytes:

@@ -10,6 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+PYTHON_FILES = {
+    path.name
+    for top in ("sidecar", "solver_lambda", "infra", "redis_patch", "workloads", "tests")
+    for path in (ROOT / top).rglob("*.py")
+}
 # With a folder. Not ours are documents in S3, traces, and what is installed or made.
 ELSEWHERE = (
     r"(?!(?:\./node_modules|build|demo-output|\.venv|\.\./shared|observations|plans|reports|settings"
@@ -30,6 +35,12 @@ def test_each_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / file).resolve() if file else page
         assert target.exists(), file
         assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_python_file_that_is_named_without_a_folder_is_somewhere(page: Path) -> None:
+    named = set(re.findall(r"`([a-z_]+\.py)`", page.read_text()))
+    assert named <= PYTHON_FILES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
