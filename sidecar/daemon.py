@@ -67,7 +67,7 @@ class Sidecar:
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
         by, sampled = config.sampling, (self._monitors, self._sampler_keys)
-        self._learnt = LearntCurves(config.state_file, *sampled, by.modulus)
+        learnt = self._learnt = LearntCurves(config.state_file, *sampled, by.modulus)
         self._samples = SampleIntake(by, *sampled, self._actuator.run_ids, self.metrics)
         self._samples.looks = self._looks
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)
@@ -76,9 +76,9 @@ class Sidecar:
         self._settings = SettingsReader(store, config, self.metrics, remembered)
         self._settings_in_time = BackgroundSettings(self._settings, self.metrics)
         self._planning_basis = PlanningBasis(
-            config, self._monitors, time.monotonic(), self._store.now.first_bytes
+            config, self._monitors, time.monotonic(), self._store.now.first_bytes, learnt.hours
         )
-        self._planning_basis.on_step = self._learnt.after(self._control.note_step)
+        self._planning_basis.on_step = learnt.after(self._control.note_step)
         self._cycle = ObservationCycle(
             config,
             self._monitors,

@@ -1,4 +1,4 @@
-"""What monitors have learnt, on file: a restart of the sidecar forgets no curve."""
+"""What was learnt of servers, on file: a restart of the sidecar forgets no curve, and no hour."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sidecar.base.regular_file import open_regular
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.learnt import Array, learnt_threshold
 from sidecar.curves.read_counts import ReadCounts
+from sidecar.half_lives.hourly_reads import HourlyReads
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.storage.store import write_whole
@@ -26,12 +27,15 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS = 300.0
 # Some 350 KB a server.
 _MOST_BYTES = 256 << 20
-_VERSION = "1"
+_VERSION, _HOURS = "1", "hours"
 
 
 class LearntCurves:
     """Of one node, in a file beside its state (``None``: it has none). A server is sampled from the
     start at the rate that is known of it.
+
+    Attributes:
+        hours: how much each server was read at which hours.
 
     What cannot be read is logged, and forgotten: curves are learnt anew then. What cannot be
     written is tried again.
@@ -44,13 +48,17 @@ class LearntCurves:
         keys: Mapping[str, SamplerKey],
         modulus: int = DEFAULT_MODULUS,
     ) -> None:
+        self.hours: dict[str, HourlyReads] = {}
         self._path = state_file.with_name(f"{state_file.name}.curves") if state_file else None
         self._monitors = monitors
         self._saved_at = time.monotonic()
         for name, learnt in self._load().items():
             if name in monitors:
-                monitors[name].learnt = learnt
-                keys[name].threshold = learnt_threshold(learnt, modulus)
+                hours = learnt.pop(_HOURS, np.zeros(0))
+                self.hours.setdefault(name, HourlyReads()).restore(hours)
+                if learnt:
+                    monitors[name].learnt = learnt
+                    keys[name].threshold = learnt_threshold(learnt, modulus)
 
     def after(
         self, note: Callable[[Mapping[str, ReadCounts], float], None]
@@ -73,6 +81,8 @@ class LearntCurves:
         for name, monitor in self._monitors.items():
             for field, array in (monitor.kept() or {}).items():
                 arrays[f"{_VERSION}/{name}/{field}"] = array
+        for name, hours in self.hours.items():
+            arrays[f"{_VERSION}/{name}/{_HOURS}"] = hours.sums
         packed = io.BytesIO()
         np.savez(packed, **arrays)
         text = packed.getvalue()

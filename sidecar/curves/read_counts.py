@@ -14,7 +14,7 @@ from sidecar.curves.miss_ratio_histogram import (
     MissRatioHistogram,
 )
 from sidecar.curves.object_groups import GROUPS
-from sidecar.curves.remembered import CYCLE, HalfLife, Remembered
+from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, HalfLife, Remembered
 from sidecar.curves.sampled_eviction import GRID_BYTES, MOST_SAMPLES, SampledEviction
 from solver_lambda.documents.curve import MissRatioCurve
 
@@ -163,6 +163,7 @@ class ReadCounts:
         empty_bytes: what the server takes without any key.
         object_bytes: what a key takes.
         rate: R, the share of keys that were sampled in the last step.
+        expected: reads a second of the next hours by ``DAY`` and ``WEEK``, where they are known.
     """
 
     def __init__(self) -> None:
@@ -182,6 +183,7 @@ class ReadCounts:
         self.empty_bytes = 0
         self.object_bytes = 0.0
         self.rate = 1.0
+        self.expected: dict[int, float] = {}
 
     def step(self, seconds: float, cycles: float) -> None:
         """Close a step that took so long."""
@@ -289,7 +291,14 @@ class ReadCounts:
         reads, seconds = self.histogram.reads, self.seconds
         if memory is None:
             return float(reads.last) / max(1e-9, float(seconds.last))
-        return float(reads.faded[memory.rate]) / max(1e-9, float(seconds.faded[memory.rate]))
+        if self.expects(memory):
+            return self.expected[memory.rate]
+        place = min(memory.rate, len(HALF_LIVES_CYCLES) - 1)
+        return float(reads.faded[place]) / max(1e-9, float(seconds.faded[place]))
+
+    def expects(self, memory: HalfLife) -> bool:
+        """Whether the memory is of an hour that is known."""
+        return memory.rate in self.expected
 
     def misses(
         self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False

@@ -18,13 +18,17 @@ STEPS_A_CYCLE = 12
 
 
 class HalfLife(NamedTuple):
-    """How far back one looks, as places in ``HALF_LIVES_CYCLES``: for the rate of reads, which is
-    known exactly, and for the shape of the curve, which takes many samples."""
+    """How far back one looks, as places in ``HALF_LIVES_CYCLES``, or ``DAY`` or ``WEEK``: for the
+    rate of reads, which is known exactly, and for the shape of the curve, which takes many
+    samples."""
 
     rate: int
     shape: int
 
 
+DAY, WEEK = len(HALF_LIVES_CYCLES), len(HALF_LIVES_CYCLES) + 1
+"""Places of rates that are expected as they were at this hour of yesterday, and of last week."""
+RHYTHMS = (HalfLife(DAY, 3), HalfLife(WEEK, 3))
 MEMORIES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), HalfLife(3, 3))
 
 

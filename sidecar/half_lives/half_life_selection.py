@@ -1,7 +1,4 @@
-"""Memories in competition: each is judged by what the plans it would have made cost next.
-
-Caches that nobody has: what they would hold had another plan been carried out.
-"""
+"""Memories in competition: each is judged by what the plans it would have made cost next."""
 
 from __future__ import annotations
 
@@ -12,41 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, HalfLife
-from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, at_units, cost_of
-
-
-class VirtualDivision:
-    """Of one node's memory, in units, shape (n,).
-
-    A size says what a cache may hold, not what it holds. One that was cut and grows again misses
-    what it gave up, until it has read that again; a plan that moves memory to and fro looks good
-    in each single step, and is not. So a division remembers how much of its size is filled, and
-    hands memory over as it is filled, as the actuator does.
-
-    Attributes:
-        planned: the sizes that are wanted now.
-    """
-
-    def __init__(self, filled: FloatArray) -> None:
-        self.planned = self._filled = filled
-
-    def step(self, miss_costs: FloatArray, fills: FloatArray) -> float:
-        """Of a step: what its misses cost, a second.
-
-        Args:
-            miss_costs: by server and units, shape (n, UNITS + 1).
-            fills: units that misses fill in the step, shape (n, UNITS + 1).
-        """
-        before = self._filled
-        grown = np.maximum(before, np.minimum(self.planned, before + at_units(before, fills)))
-        spare = np.maximum(0.0, grown - self.planned)
-        needed = grown.sum() - UNITS
-        if needed > 0 and spare.any():
-            grown -= spare * min(1.0, needed / spare.sum())
-        self._filled = grown
-        return cost_of((before + grown) / 2, miss_costs)
-
+from sidecar.curves.remembered import MEMORIES, RHYTHMS, STEPS_A_CYCLE, HalfLife
+from sidecar.half_lives.rhythm_selection import RhythmSelection
+from sidecar.half_lives.virtual_division import VirtualDivision
+from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, cost_of
 
 # After so many cycles sums count half: those that choose between memories, and those that tell
 # whether plans are better than none.
@@ -78,6 +44,8 @@ class HalfLifeSelection:
         first_bytes: by server.
         kept_bytes: what servers keep when one goes back.
         may_go_back: plans have been carried out.
+        rhythm: whether plans go by the hours of another day instead.
+        steps_a_day: how many steps make a day.
         knows_all: no server's curve is still learnt: else nobody goes back early.
         knows_enough: nor is that of one whose reads count and of which hardly anything is known, as
             after a start: else nobody goes back at all.
@@ -104,6 +72,7 @@ class HalfLifeSelection:
         self._divisions: list[VirtualDivision] = []
         self._early: int | None = None
         self._is_behind = False
+        self.rhythm, self.steps_a_day = RhythmSelection(), float(STEPS_A_CYCLE)
 
     @property
     def is_early(self) -> bool:
@@ -118,6 +87,8 @@ class HalfLifeSelection:
     @property
     def memory(self) -> HalfLife:
         """The one that makes the next plan, if it does not go back."""
+        if self._early is None and (rhythm := self.rhythm.chosen) is not None:
+            return rhythm
         return MEMORIES[min(self._place, _LONGEST)]
 
     @property
@@ -132,7 +103,7 @@ class HalfLifeSelection:
 
     def has_gained(self, memory: HalfLife) -> bool:
         """Whether its plans were better than the sizes in force."""
-        return bool(self._saved[MEMORIES.index(memory)] > 0)
+        return memory in RHYTHMS or bool(self._saved[MEMORIES.index(memory)] > 0)
 
     def find(self, sizes_bytes: Mapping[str, int]) -> None:
         """Of servers that are new these are the first sizes."""
@@ -158,6 +129,7 @@ class HalfLifeSelection:
             self._in_force.planned = planner.units(sizes_bytes)
             now = self._in_force.step(costs, fills)
             others = np.array([division.step(costs, fills) for division in self._divisions])
+            self.rhythm.step(costs, fills, float(others[_LONGEST]), steps / self.steps_a_day)
             # What a division holds beyond its sizes, as nobody else fills it, is no merit of the
             # first sizes: with these it would never have come there.
             others[_FIRST] = max(others[_FIRST], cost_of(self._divisions[_FIRST].planned, costs))
@@ -173,6 +145,7 @@ class HalfLifeSelection:
         for division, memory in zip(self._divisions, MEMORIES, strict=False):
             division.planned = planner.plan(planner.miss_costs(counts, memory))
         self._divisions[_FIRST].planned = self._first_units(planner)
+        self.rhythm.plan(planner, counts, self._divisions[self._place].planned)
 
     def begin_with(self, planner: VirtualPlanner, filled_bytes: Mapping[str, int]) -> None:
         """Plans so far, for other servers, bounds or weights, say nothing of those by ``planner``.
@@ -182,6 +155,7 @@ class HalfLifeSelection:
         units = planner.units(filled_bytes)
         self._in_force = VirtualDivision(units)
         self._divisions = [VirtualDivision(units) for _ in (*MEMORIES, _FIRST)]
+        self.rhythm.begin_with(units)
 
     def planned(self, *, applied: bool, early: bool) -> None:
         """There is a new plan; one that was early and in vain makes the next less likely."""
@@ -213,6 +187,7 @@ class HalfLifeSelection:
         for sums in (self._saved, self._saved_of_first, self._lead):
             sums *= times
         self._lead_squares *= times**2
+        self.rhythm.reprice(times)
         self._in_force_saved_of_first *= times
         self._spent *= times
 
@@ -270,6 +245,8 @@ class HalfLifeSelection:
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)
+        if self.rhythm.chosen is not None:
+            sure[:_FIRST] = 0.0  # what is ahead of a change seems to be wrong until it comes
         may = self.may_go_back and self.knows_all and self._judged_steps >= STEPS_A_CYCLE
         sure[_FIRST] *= may
         place = int(np.argmax(sure))

@@ -5,18 +5,21 @@ How much of a plan's gain may be chance: plans made by some objects, judged by t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.curves.guarded_monitor import MOST_RATE
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.remembered import DAY, HALF_LIVES_CYCLES, STEPS_A_CYCLE, WEEK, HalfLife
 from sidecar.curves.warm_up import WarmUp
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
+from sidecar.half_lives.hourly_reads import AGO_HOURS, HOUR_SECONDS, HourlyReads
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
@@ -107,9 +110,15 @@ def chance_ratio(
 _ERRORS, _MORE_ERRORS = 2.0, 4.0
 
 
+_DAY_SECONDS = 24 * HOUR_SECONDS
+_AGO = dict(zip((DAY, WEEK), AGO_HOURS, strict=True))
+_AGO_WORDS = {DAY: "yesterday", WEEK: "a week ago"}
+
+
 class PlanningBasis:
     """Of one node. Times are those of any clock that does not go back, in seconds. ``first_bytes``
-    are the sizes from before there were plans, where they are known from an earlier process.
+    are the sizes from before there were plans, and ``hours`` how much each server was read at which
+    hour, where they are known from an earlier process.
 
     Attributes:
         take_samples: called before each, for what came in it belongs to it.
@@ -122,9 +131,12 @@ class PlanningBasis:
         monitors: Mapping[str, ServerMonitor],
         now_seconds: float,
         first_bytes: Mapping[str, int] | None = None,
+        hours: dict[str, HourlyReads] | None = None,
     ) -> None:
         self.take_samples: Callable[[], None] = lambda: None
         self.on_step: Callable[[Mapping[str, ReadCounts], float], None] = lambda *_: None
+        self._hours = {} if hours is None else hours
+        self._clock_began_at_seconds = time.time() - time.monotonic()
         self._monitors = monitors
         self._stepped_at_seconds = now_seconds
         self._scores = HalfLifeSelection(first_bytes or {})
@@ -148,6 +160,7 @@ class PlanningBasis:
     def use(self, config: SidecarConfig) -> None:
         """Go on with another configuration."""
         self._step_seconds = config.cycle.maximum_age_seconds / STEPS_A_CYCLE
+        self._scores.steps_a_day = _DAY_SECONDS / self._step_seconds
         self._looks_ahead = config.forecasts
         for monitor in self._monitors.values():
             monitor.cycle_seconds = config.cycle.maximum_age_seconds
@@ -180,8 +193,12 @@ class PlanningBasis:
                 lost = "which would serve the latest reads better"
             return f"going back to the sizes from before there were plans, {lost}{early}"
         cycle_seconds = self._step_seconds * STEPS_A_CYCLE
-        rate, shape = (format_duration(cycle_seconds * HALF_LIVES_CYCLES[i]) for i in self.memory)
-        return f"rates that count half after {rate}, curves after {shape}{early}"
+        after = [format_duration(cycle_seconds * half) for half in HALF_LIVES_CYCLES]
+        rate, shape = self.memory
+        if rate in _AGO_WORDS:
+            ago = _AGO_WORDS[rate]
+            return f"rates as at this time {ago}, curves that count half after {after[shape]}"
+        return f"rates that count half after {after[rate]}, curves after {after[shape]}{early}"
 
     def may_go_back(self, may: bool) -> None:
         """Whether plans have been carried out, from which one could go back."""
@@ -200,8 +217,9 @@ class PlanningBasis:
             return
         self.take_samples()
         self._stepped_at_seconds = now_seconds
-        for monitor in self._monitors.values():
+        for name, monitor in self._monitors.items():
             monitor.step(seconds)
+            self._expect(now_seconds, name, monitor.counts, seconds)
         self.on_step(self._counts(), seconds)
         if self._is_anew:
             self._is_anew = False
@@ -211,6 +229,13 @@ class PlanningBasis:
         if self._looks_ahead and self._planner is not None:
             steps = seconds / self._step_seconds
             self._scores.step(self._planner, self._counts(), planned_bytes, steps)
+
+    def _expect(self, now_seconds: float, name: str, counts: ReadCounts, seconds: float) -> None:
+        at_seconds = self._clock_began_at_seconds + now_seconds
+        hours = self._hours.setdefault(name, HourlyReads())
+        hours.add(at_seconds, min(float(counts.histogram.reads.last), MOST_RATE * seconds), seconds)
+        rates = {place: hours.ahead(at_seconds, ago) for place, ago in _AGO.items()}
+        counts.expected = {place: rate for place, rate in rates.items() if rate is not None}
 
     def forget_first(self, names: Collection[str]) -> None:
         """What a replica has is no size of a primary to go back to: that is what it has when it is

@@ -1,0 +1,85 @@
+"""Whether plans go by the hours of yesterday or of last week: judged by what that would have cost.
+
+What is known of an hour ahead is worth most before anything has changed, when no other memory sees
+a reason to move. So it does not compete by the last cycle, but by all that it would have saved over
+days, against the plans that the other memories make by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sidecar.curves.read_counts import ReadCounts
+from sidecar.curves.remembered import RHYTHMS, HalfLife
+from sidecar.half_lives.virtual_division import VirtualDivision
+from sidecar.half_lives.virtual_plans import FloatArray, VirtualPlanner
+
+# After so many days what was saved counts half.
+_DAYS = 2.0
+# Standard errors by which it must have saved something, over so much of a day at least.
+_ERRORS, _LEAST_DAYS = 2.0, 0.9
+# Of what it saves in a day, so much may be lost in a row before it is believed no more: today is
+# another day.
+_MOST_LOST = 0.5
+
+
+class RhythmSelection:
+    """Of one node."""
+
+    def __init__(self) -> None:
+        # Against the plans that the other memories make by themselves, and the longest one alone.
+        self._saved, self._squares = np.zeros((2, len(RHYTHMS))), np.zeros((2, len(RHYTHMS)))
+        self._lost = np.zeros(len(RHYTHMS))
+        self._days = 0.0
+        self._others = VirtualDivision(np.zeros(0))
+        self._divisions: list[VirtualDivision] = []
+
+    @property
+    def chosen(self) -> HalfLife | None:
+        """The one to plan by; ``None``: by the other memories."""
+        if self._days < _LEAST_DAYS:
+            return None
+        sure = (self._saved - _ERRORS * np.sqrt(self._squares)).min(axis=0)
+        sure = np.where(self._lost > _MOST_LOST * self._saved_a_day, 0.0, sure)
+        best = int(np.argmax(sure))
+        return RHYTHMS[best] if sure[best] > 0 else None
+
+    @property
+    def _saved_a_day(self) -> FloatArray:
+        return np.asarray(np.maximum(0.0, self._saved.min(axis=0)) / max(1e-9, self._days))
+
+    def begin_with(self, units: FloatArray) -> None:
+        """All divisions begin with what is filled now."""
+        self._others = VirtualDivision(units)
+        self._divisions = [VirtualDivision(units) for _ in RHYTHMS]
+
+    def step(self, miss_costs: FloatArray, fills: FloatArray, longest: float, days: float) -> None:
+        """Judge a step that took so much of a day, as ``VirtualDivision.step``; ``longest``: what
+        the longest memory's plans cost."""
+        rivals = np.array([self._others.step(miss_costs, fills), longest])
+        own = np.array([one.step(miss_costs, fills) for one in self._divisions])
+        saved = days * (rivals[:, None] - own)
+        fade = 0.5 ** (days / _DAYS)
+        self._saved = fade * self._saved + saved
+        self._squares = fade * self._squares + saved**2
+        self._days = fade * self._days + days
+        most = 2 * _MOST_LOST * self._saved_a_day
+        self._lost = np.clip(self._lost - saved[0], 0.0, most)
+
+    def plan(
+        self, planner: VirtualPlanner, counts: Mapping[str, ReadCounts], others: FloatArray
+    ) -> None:
+        """What each would plan now; ``others``: what the other memories do."""
+        self._others.planned = others
+        for division, memory in zip(self._divisions, RHYTHMS, strict=True):
+            known = any(one.expects(memory) for one in counts.values())
+            costs = planner.miss_costs(counts, memory) if known else None
+            division.planned = others if costs is None else planner.plan(costs)
+
+    def reprice(self, times: float) -> None:
+        """The same reads cost so many times as much as they did."""
+        self._saved *= times
+        self._lost *= times
+        self._squares *= times**2
