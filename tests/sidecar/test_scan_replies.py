@@ -17,6 +17,7 @@ from sidecar.look.looked_server import LookedServer
 from sidecar.look.questions import number_in
 from sidecar.look.scan_reply import MOST_NAME_BYTES, read_scan
 from sidecar.samples.wire_format import DEFAULT_MODULUS
+from sidecar.servers.own_questions import OwnQuestions
 from tests.sidecar.fixtures import StartServer
 
 
@@ -106,6 +107,7 @@ def test_who_makes_us_work_is_asked_later_whatever_becomes_of_it(
     waits: list[float] = []
     look = LookSampler.__new__(LookSampler)
     monkeypatch.setattr(look, "_wait", waits.append, raising=False)
+    look._own = OwnQuestions()
     look._own_since_seconds = time.thread_time() - 30.0
     look._rest(10.0)
     look._rest(10.0)
