@@ -1,4 +1,4 @@
-"""The planner: from an observation of a node's servers to an adaptation plan.
+"""The planner makes an adaptation plan from an observation of a node's servers.
 
-Knows numpy and the standard library only, because the function's cold start is its imports.
+It knows numpy and the standard library only, because the function's cold start is its imports.
 """

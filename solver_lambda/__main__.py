@@ -17,7 +17,7 @@ from solver_lambda.function.answering import RefusedError
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code."""
+    """Run the solver, and return the exit code."""
     if arguments[:1] == ["serve"]:
         from solver_lambda.function.http_server import serve
 

@@ -1,4 +1,5 @@
-"""Access control lists of files, as the kernel keeps them (acl(5), linux/posix_acl_xattr.h)."""
+"""Reads access control lists of files, as the kernel keeps them (acl(5),
+linux/posix_acl_xattr.h)."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ _ALL_RIGHTS = 7
 def named_in_list(
     file: Path | int, right: int, *, inherited: bool = False
 ) -> Iterator[tuple[int, int]]:
-    """Tag and number of the users and groups that a list names with a right; ``file`` may be a
-    descriptor. ``inherited``: of what is made in a folder, whatever mask its mode makes of that."""
+    """Yield tag and number of the users and groups that a list names with a right; ``file`` may be
+    a descriptor. ``inherited``: of what is made in a folder, whatever mask its mode makes of
+    that."""
     kind = "default" if inherited else "access"
     try:
         text = os.getxattr(file, f"system.posix_acl_{kind}")

@@ -1,4 +1,5 @@
-"""What a secret must be, whoever holds it: the file that nobody else may read, and the word."""
+"""Says what a secret must be, whoever holds it: the file that nobody else may read, and the
+word."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class SecretError(ValueError):
 
 
 def read_secret(path: Path) -> str:
-    """The text of a file that only its owner, root and its group may read.
+    """Return the text of a file that only its owner, root and its group may read.
 
     A pipe of the user's own, as of a shell's ``<(...)``, has a few seconds to bring it.
 
@@ -46,12 +47,12 @@ def read_secret(path: Path) -> str:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """A named pipe where nobody writes would keep us waiting."""
+    """Open it at once: a named pipe where nobody writes would keep us waiting."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _read_in_time(file: io.RawIOBase) -> bytes:
-    """All of it, and one byte more than a secret may have at most. Raises SecretError."""
+    """Read all of it, and one byte more than a secret may have at most. Raises SecretError."""
     readable = select.poll()
     readable.register(file, select.POLLIN)
     end = time.monotonic() + WAIT_SECONDS

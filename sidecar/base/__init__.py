@@ -1,1 +1,1 @@
-"""What any room of the sidecar may use."""
+"""Holds what any room of the sidecar may use."""

@@ -1,4 +1,4 @@
-"""Open files: room for what strangers may open, and for what the sidecar itself needs."""
+"""Makes room in open files for what strangers may open, and for what the sidecar itself needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_SERVER = 8
 
 def make_room_for_descriptors(servers: int, connections: int) -> bool:
     """Raise the limit of open files, if it is too low for so many servers, and ``connections`` that
-    strangers may open; whether there is room then, which is logged if there is none."""
+    strangers may open. Returns whether there is room then, which is logged if there is none."""
     needed = _OWN + _OF_SERVER * servers + connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:

@@ -1,4 +1,4 @@
-"""The words that commands and pages use, for those who never heard them."""
+"""Explains the words that commands and pages use, for those who never heard them."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ WORDS = {
 
 
 def glossary_lines(used_in: str | None = None) -> list[str]:
-    """A line for each word; only for those that are used in a text, if there is one."""
+    """Return a line for each word; only for those that are used in a text, if there is one."""
     text = None if used_in is None else used_in.lower()
     return [f"{word}: {meaning}" for word, meaning in WORDS.items() if text is None or word in text]

@@ -1,4 +1,4 @@
-"""Once an hour a line on what was counted."""
+"""Logs once an hour a line on what was counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUMMARY_SECONDS = 3600.0
 
 
 class HourlySummary:
-    """Of one sidecar; ``turn`` is called as often as one likes."""
+    """Logs one sidecar's hourly summary; ``turn`` is called as often as one likes."""
 
     def __init__(self, metrics: Metrics, now: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
@@ -33,5 +33,5 @@ class HourlySummary:
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Each name with its count."""
+    """Say each name with its count."""
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"

@@ -1,4 +1,4 @@
-"""What is told of HTTP requests that were not answered: counted, and logged within bounds."""
+"""Counts, and logs within bounds, HTTP requests that were not answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpJournal:
-    """Of one listener.
+    """Counts and logs what one listener refuses.
 
     Args:
         refused: has the label ``reason``.
@@ -30,6 +30,6 @@ class HttpJournal:
         log.info("%s refused: %s: %s (%s)", self._what, code, why, peer.user, extra=BOUNDED)
 
     def failed(self, what: str, error: Exception) -> str:
-        """What the client is told of a fault of ours."""
+        """Say what the client is told of a fault of ours."""
         log.error("a request could not be answered: %s", what, exc_info=error)
         return "the sidecar cannot answer this now; its log says why"

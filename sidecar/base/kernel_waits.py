@@ -1,4 +1,4 @@
-"""Waits in the kernel that others bring about, and that no timeout of ours ends.
+"""Ends waits in the kernel that others bring about, and that no timeout of ours ends.
 
 Whoever writes to a Unix socket may send descriptors with a message. Whoever drops the last one of a
 TCP connection waits in ``close``, or in a plain ``recv``, until what was sent there is taken, as
@@ -22,14 +22,14 @@ _SIGNAL, _INTERVAL_SECONDS = signal.SIGURG, 1.0
 
 
 def unix_stream() -> socket.socket:
-    """A Unix socket, to listen or to connect, that takes no descriptors."""
+    """Return a Unix socket, to listen or to connect, that takes no descriptors."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     take_no_descriptors(made)
     return made
 
 
 def take_no_descriptors(unix_socket: socket.socket) -> None:
-    """Who sends some from now on gets an error. Older kernels cannot do it."""
+    """Take no descriptors: who sends some from now on gets an error. Older kernels cannot do it."""
     with suppress(OSError):
         unix_socket.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
 

@@ -1,4 +1,5 @@
-"""The sidecar's log: one line a change on stderr, as text or JSON, and nothing twice in a row."""
+"""Writes the sidecar's log: one line a change on stderr, as text or JSON, and nothing twice in a
+row."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class _StderrHandler(logging.StreamHandler[Any]):
 
 
 class PlainFormatter(logging.Formatter):
-    """One line of printable text, and its traceback if there is one."""
+    """Writes one line of printable text, and its traceback if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 the library's name
         return plain(_cut(super().formatMessage(record)))
@@ -68,7 +69,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line."""
+    """Writes one object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -93,7 +94,7 @@ _Place = tuple[str, int] | tuple[str, int, str]
 
 
 def _names_and_numbers(names: Collection[str]) -> re.Pattern[str]:
-    """Each name that stands by itself, as the group ``name``, or a number outside of one."""
+    """Match each name that stands by itself, as the group ``name``, or a number outside of one."""
     either = "|".join(map(re.escape, names)) or "(?!)"
     return re.compile(rf"(?<![\w.-])(?P<name>{either})(?![\w-]|\.\w)|{_NUMBER}")
 
@@ -195,5 +196,5 @@ EVENT = {"event": ""}
 
 
 def event_of(name: str) -> dict[str, str]:
-    """The same, for lines on servers of which each has a bound of its own."""
+    """Return the same, for lines on servers of which each has a bound of its own."""
     return {"event": name}

@@ -1,4 +1,4 @@
-"""How much memory there is: of the machine, or of the cgroup that holds the process.
+"""Finds how much memory there is: of the machine, or of the cgroup that holds the process.
 
 Read anew each time: a container can be given another limit while it runs.
 """
@@ -19,14 +19,15 @@ _OWN = Path("/proc/self")
 
 
 class MemoryLimit(NamedTuple):
-    """``source``: a cgroup allows less than the machine has, or none does."""
+    """Tells a limit. ``source``: a cgroup allows less than the machine has, or none does."""
 
     bytes: int
     source: Literal["machine", "cgroup"]
 
 
 def memory_limit(cgroup: Path | None = None) -> MemoryLimit:
-    """Of ``cgroup`` and all around it, by default those of this process; at most the machine's.
+    """Return the limit of ``cgroup`` and all around it, by default those of this process; at most
+    the machine's.
 
     Raises:
         OSError: ``cgroup`` has no limit's file (any more), or one cannot be read.
@@ -58,7 +59,7 @@ def has_limit_file(cgroup: Path) -> bool:
 
 
 def cgroup_limits_bytes(cgroup: Path) -> list[int]:
-    """The limits that are set on a cgroup and those around it; a root has none.
+    """Return the limits that are set on a cgroup and those around it; a root has none.
 
     Raises:
         OSError: a limit cannot be read.
@@ -78,21 +79,21 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
 
 
 def own_cgroups() -> list[Path]:
-    """Folders of the cgroups that limit this process' memory; none where cgroups are not mounted.
-    Raises OSError."""
+    """Return folders of the cgroups that limit this process' memory; none where cgroups are not
+    mounted. Raises OSError."""
     # A container sees its own cgroup as the root of the mount, or does not see the path at all.
     return [folder if folder.is_dir() else mount for mount, folder in _cgroups(_OWN)]
 
 
 def cgroups_of(process: Path) -> list[Path]:
-    """As ``own_cgroups``, of the process with this folder below ``/proc``, as far as this process
-    sees them. Raises OSError."""
+    """Do as ``own_cgroups`` does, for the process with this folder below ``/proc``, as far as this
+    process sees its cgroups. Raises OSError."""
     return [folder for _, folder in _cgroups(process) if ".." not in folder.parts]
 
 
 def _cgroups(process: Path) -> list[tuple[Path, Path]]:
-    """Where they are mounted, and their folders there. What another process has mounted, in a
-    namespace of its own, may be anything: only where we see cgroups they are some."""
+    """Return where cgroups are mounted, and the process' folders there. What another process has
+    mounted, in a namespace of its own, may be anything: only where we see cgroups they are some."""
     paths: dict[str, str] = {}
     for line in _lines(process / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -114,7 +115,7 @@ def _cgroups(process: Path) -> list[tuple[Path, Path]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Split at newlines only. A mount's path may have any other byte, also such as
+    """Split a file at newlines only. A mount's path may have any other byte, also such as
     ``str.splitlines`` takes for the end of a line."""
     return os.fsdecode(path.read_bytes()).removesuffix("\n").split("\n")
 

@@ -1,4 +1,5 @@
-"""Everything that the sidecar counts: each metric's name, labels and meaning, in one place.
+"""Declares everything that the sidecar counts: each metric's name, labels and meaning, in one
+place.
 
 The log's hourly "counted" line is made from them, and, with what the status adds,
 ``sidecar/web/exposition.py`` makes the answer to Prometheus.
@@ -18,7 +19,7 @@ _REASON_CODE = re.compile(r"[a-z_]{1,32}")
 
 
 class _Declared:
-    """A counter that each ``Metrics`` has one of."""
+    """Declares a counter that each ``Metrics`` has one of."""
 
     def __init__(self, meaning: str, *labels: str) -> None:
         self.meaning = meaning
@@ -32,7 +33,7 @@ class _Declared:
 
 
 class Metrics:
-    """Counts of one sidecar; any thread may add to them, but no signal's handler."""
+    """Holds the counts of one sidecar; any thread may add to them, but no signal's handler."""
 
     # Samples.
     samples = _Declared("Samples that came and belong to a server of this node")
@@ -148,18 +149,18 @@ class Metrics:
         }
 
     def counter(self, name: str) -> Counter:
-        """Raises KeyError: there is no such metric."""
+        """Return the counter of this name. Raises KeyError: there is no such metric."""
         return self._counters[name]
 
     @staticmethod
     def labels_of(name: str) -> tuple[str, ...]:
-        """Of a metric. Raises KeyError: there is none of this name."""
+        """Return a metric's label names. Raises KeyError: there is none of this name."""
         declared = vars(Metrics)[name]
         assert isinstance(declared, _Declared)
         return declared.labels
 
     def value(self, name: str, **labels: str) -> int:
-        """The count of a metric, over all labels that are not given.
+        """Return the count of a metric, over all labels that are not given.
 
         Raises:
             KeyError: there is no such metric, or it has no such label.
@@ -174,7 +175,7 @@ class Metrics:
         )
 
     def snapshot(self) -> dict[str, int]:
-        """What is not 0, by name and labels in words, in their order."""
+        """Return what is not 0, by name and labels in words, in their order."""
         found = {}
         for family in self.registry.collect():
             for sample in family.samples:
@@ -185,14 +186,14 @@ class Metrics:
         return dict(sorted(found.items()))
 
     def since_last_asked(self) -> dict[str, int]:
-        """The same, of what was counted since the last call."""
+        """Return the same, of what was counted since the last call."""
         before, self._asked = self._asked, self.snapshot()
         news = {name: count - before.get(name, 0) for name, count in self._asked.items()}
         return {name: count for name, count in news.items() if count}
 
 
 def reason_code(reason: str) -> str:
-    """The word before the colon of a plan's reason; ``other`` where it is not one, as any planner
-    may write what it likes, and each code is a time series."""
+    """Return the word before the colon of a plan's reason; ``other`` where it is not one. Any
+    planner may write what it likes, and each code is a time series."""
     code = reason.partition(":")[0]
     return code if _REASON_CODE.fullmatch(code) else "other"

@@ -1,4 +1,5 @@
-"""Text of peers for terminals and logs: what is no character to print is shown as an escape.
+"""Makes peers' text plain for terminals and logs: what is no character to print is shown as an
+escape.
 
 A server, a document or a file's name may hold what a terminal obeys (``ESC [2J``), what turns the
 direction of writing, or a line's end that makes a second entry of a log.
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
 
 
 def plain(text: str, keep: str = "") -> str:
-    """The text with each character that cannot be printed as an escape, but those to ``keep``."""
+    """Return the text with each character that cannot be printed as an escape, but those to
+    ``keep``."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
 
 
 class _PlainStream:
-    """A stream of text that writes only what can be printed, and the ends of lines."""
+    """Writes only what can be printed, and the ends of lines."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -35,7 +37,7 @@ class _PlainStream:
 
 
 class PlainOutput:
-    """Meanwhile all that is printed is plain, to stdout and stderr; a context manager."""
+    """Makes all plain that is printed meanwhile to stdout and stderr; a context manager."""
 
     def __enter__(self) -> None:
         self._streams = sys.stdout, sys.stderr

@@ -1,4 +1,4 @@
-"""Files that only the sidecar's own user may change: locks and folders."""
+"""Opens files that only the sidecar's own user may change: locks and folders."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def who_else_may_write(folder: Path, user: int | None = None) -> str | None:
 
 
 def whose_alone(folder: Path) -> int | None:
-    """The user who alone, beside root, can have made a folder, and may write to it; ``None``:
-    there may be others, as below a folder in which everybody may make some."""
+    """Return the user who alone, beside root, can have made a folder, and may write to it.
+    ``None``: there may be others, as below a folder in which everybody may make some."""
     try:
         user = folder.stat().st_uid
         shared = any(_who_else(one, user) for one in folder.resolve().parents)
@@ -110,7 +110,8 @@ def whose_alone(folder: Path) -> int | None:
 
 
 def _who_else(folder: Path, user: int | None) -> str | None:
-    """By its mode, and by its access control list, where it has one."""
+    """Say who else may write there, by the folder's mode, and by its access control list if it has
+    one."""
     found = folder.lstat()
     if name := _named_in_list(folder, os.geteuid() if user is None else user):
         return f"an access control list lets {name} write to {folder}"
@@ -122,7 +123,8 @@ def _who_else(folder: Path, user: int | None) -> str | None:
 
 
 def _named_in_list(folder: Path, user: int, *, inherited: bool = False) -> str | None:
-    """Who may write to it, or to what is made in it, beside the user and root by a list."""
+    """Say whom a list lets write to the folder, or to what is made in it, beside the user and
+    root."""
     for tag, number in named_in_list(folder, WRITE_RIGHT, inherited=inherited):
         if tag == USER_TAG and number not in (0, user):
             return f"the user {number}"

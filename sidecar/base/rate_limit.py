@@ -1,4 +1,5 @@
-"""How often something may be done for somebody, so that a flood hides and holds up nothing."""
+"""Bounds how often something may be done for somebody, so that a flood hides and holds up
+nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _MOST_KNOWN = 1000
 
 
 class RateLimit:
-    """A bucket for each who asks: ``burst`` times at once, and once more each ``seconds`` after
+    """Has a bucket for each who asks: ``burst`` times at once, and once more each ``seconds`` after
     that. Any thread may call."""
 
     def __init__(
@@ -25,7 +26,7 @@ class RateLimit:
         self._full_at: dict[str, float] = {}
 
     def wait_seconds(self, by: str) -> int:
-        """Takes one from the bucket; if there is none, takes nothing and says in how many seconds
+        """Take one from the bucket. If there is none, take nothing and return in how many seconds
         there is one."""
         now = self._now()
         with self._lock:

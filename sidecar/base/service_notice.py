@@ -1,4 +1,5 @@
-"""What a service manager such as systemd wants to know: ready, alive, stopping (sd_notify(3))."""
+"""Tells a service manager such as systemd what it wants to know: ready, alive, stopping
+(sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -38,10 +39,9 @@ class ServiceNotice:
         self._tell("STOPPING=1")
 
     def alive(self, sign_of_life: float, status: str) -> None:
-        """Again and again, from the main loop. ``sign_of_life`` changes with each turn of the other
-        loop: while it stands still for longer than half the watchdog's period, the watchdog is not
-        fed. ``status`` is a line for people.
-        """
+        """Tell it again and again, from the main loop. ``sign_of_life`` changes with each turn of
+        the other loop. While it stands still for longer than half the watchdog's period, the
+        watchdog is not fed. ``status`` is a line for people."""
         now = time.monotonic()
         if sign_of_life != self._sign_of_life:
             self._sign_of_life, self._seen_at = sign_of_life, now
@@ -67,7 +67,7 @@ class ServiceNotice:
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """Of the watchdog, if there is one, and for this process."""
+    """Return the watchdog's time, if there is one, and for this process."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     text = environment.get("WATCHDOG_USEC", "")

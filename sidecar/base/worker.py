@@ -1,4 +1,4 @@
-"""A thread for jobs that may hang in a call to another machine."""
+"""Runs a thread for jobs that may hang in a call to another machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class NoThreadError(RuntimeError):
 
 class Worker:
     """Does jobs one after the other. Python does not wait for it at its end, as it would for the
-    threads of an executor: a call that nobody answers must not hold up the end of the process.
-    """
+    threads of an executor. A call that nobody answers must not hold up the end of the process."""
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]

@@ -1,1 +1,1 @@
-"""The verbs of `spreds`."""
+"""Holds the verbs of ``spreds``."""

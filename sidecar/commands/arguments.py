@@ -1,4 +1,4 @@
-"""Arguments that commands share."""
+"""Adds the arguments that commands share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 def add_command(
     commands: Any, name: str, help_text: str, *, file: bool = True, json: bool = True
 ) -> argparse.ArgumentParser:
-    """A command's parser; ``help_text`` is a sentence without its full stop."""
+    """Return a command's parser; ``help_text`` is a sentence without its full stop."""
     sentence = f"{help_text[0].upper()}{help_text[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=help_text, description=sentence
@@ -25,7 +25,7 @@ def add_command(
 
 
 def typed(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """An argument that ``read`` reads: what its ValueError says is told."""
+    """Return an argument's type: ``read`` reads it, and what its ValueError says is told."""
 
     def checked(text: str) -> _Value:
         try:
@@ -37,10 +37,10 @@ def typed(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """``--json``."""
+    """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def add_verbose(parser: argparse.ArgumentParser, help_text: str) -> None:
-    """``--verbose``."""
+    """Add ``--verbose``."""
     parser.add_argument("--verbose", action="store_true", help=help_text)

@@ -1,4 +1,4 @@
-"""What ``spreds explain`` says of the last change of a server's size."""
+"""Says what ``spreds explain`` tells of the last change of a server's size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAINLY = (
 
 
 def _plainly(words: str) -> str:
-    """Why a size was changed, for who never heard of room."""
+    """Say why a size was changed, for who never heard of room."""
     for start, plain in _PLAINLY:
         if words.startswith(start):
             return plain + words.removeprefix(start)
@@ -38,7 +38,7 @@ def last_change(
     *,
     told_already: str = "",
 ) -> list[str]:
-    """What made the size that a server has, and what else moved then."""
+    """Say what made the size that a server has, and what else moved then."""
     change = server["last_change"]
     if change is None:
         return ["SPREDS has not changed its size so far."]
@@ -66,8 +66,8 @@ def last_change(
 
 
 def since_installation(server: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
-    """What it has more or less than SPREDS found it with, what that is worth by its curve, and who
-    has the difference: the answer to why a cache was cut, whatever steps led there."""
+    """Say what it has more or less than SPREDS found it with, what that is worth by its curve, and
+    who has the difference. This answers why a cache was cut, whatever steps led there."""
     found, has, used = (server[key] for key in ("installed_bytes", "maxmemory_bytes", "used_bytes"))
     uses = f", and uses {format_size(used)}" if used is not None else ""
     if not found or not has or found == has:
@@ -98,8 +98,8 @@ def since_installation(server: Mapping[str, Any], told: Mapping[str, Any]) -> li
 def _what_counted_anew(
     history: Iterable[Mapping[str, Any]], at_seconds: float
 ) -> list[tuple[float, str]]:
-    """When weights or latencies changed in the day before, the last few times, and which: a change
-    is often come to in several steps."""
+    """Say when weights or latencies changed in the day before, the last few times, and which: a
+    change is often come to in several steps."""
     return [
         (entry["at_seconds"], str(entry.get("words", "")).rstrip("."))
         for entry in history
@@ -108,7 +108,7 @@ def _what_counted_anew(
 
 
 def _signed(counts: str, told: Mapping[str, Any]) -> str:
-    """Who signed the settings of the servers that are named there."""
+    """Say who signed the settings of the servers that ``counts`` names."""
     words = set(counts.replace(",", " ").split())
     by = [
         f"{one['name']}'s team, signed {one['settings_by']}"
@@ -119,7 +119,7 @@ def _signed(counts: str, told: Mapping[str, Any]) -> str:
 
 
 def _others(entry: Mapping[str, Any], name: str, told: dict[str, Any]) -> str:
-    """What a plan moves elsewhere, from what was planned before, also of who is on the way."""
+    """Say what a plan moves elsewhere, from what was planned before, also of who is on the way."""
     moving = {one["name"] for one in told["servers"] if is_on_its_way(one, told)}
     before, after = entry["sizes_before_bytes"], entry["sizes_bytes"]
     found = []
@@ -140,7 +140,8 @@ def _is_apply(entry: Mapping[str, Any]) -> bool:
 def in_the_last_day(
     name: str, history: Iterable[Mapping[str, Any]], now_seconds: float, *, is_short: bool = False
 ) -> list[str]:
-    """What happened to a server and its size, the latest last; nothing if that is one change."""
+    """Say what happened to a server and its size, the latest last; nothing if that is one
+    change."""
     most = _FEW_OF_A_DAY if is_short else _MOST_OF_A_DAY
     found = []
     for entry in history:
@@ -167,7 +168,7 @@ def in_the_last_day(
 
 
 def _why_words(entry: Mapping[str, Any], name: str) -> str:
-    """What changed a server's size; empty where an entry of its own tells that."""
+    """Say what changed a server's size; empty where an entry of its own tells that."""
     if entry["kind"] == "plan":
         return f"by plan {entry['cycle']}"
     words = str(entry["words"]).partition(":")[0]

@@ -1,5 +1,5 @@
-"""``spreds check FILE``: the effective configuration, or the sentence that refuses it; with
-``--connect`` whether it can work on this machine with these servers."""
+"""``spreds check FILE`` prints the effective configuration, or the sentence that refuses it. With
+``--connect`` it says whether that can work on this machine with these servers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, format_size
 
 
-# What the budget is, and what comes on top of it, in words.
 def headroom_rule(memory: MemoryConfig) -> str:
-    """For an operator who asks how much of the machine the servers will take."""
+    """Say what the budget is, and what comes on top of it."""
     now = ""
     if memory.budget_share is not None:
         cgroup = f"the cgroup {memory.cgroup}" if memory.cgroup else "its own cgroup"
@@ -121,7 +120,7 @@ def _connect(config: SidecarConfig, options: argparse.Namespace) -> int:
 
 
 def _in_short(findings: Sequence[Finding], names: Container[str]) -> list[Finding]:
-    """What asks for something, servers and budget, and how many links and others are ok."""
+    """Return what asks for something, servers and budget, and how many links and others are ok."""
     is_shown = [one.level != "ok" or one.where in names for one in findings]
     budget = [place for place, one in enumerate(findings) if one.where == "memory.budget"]
     if budget and not any(is_shown[place] for place in budget):
@@ -137,8 +136,8 @@ def _in_short(findings: Sequence[Finding], names: Container[str]) -> list[Findin
 
 
 def _seen_by_the_sidecar(config: SidecarConfig) -> list[Finding]:
-    """What the one that runs has seen, which no look from here would find: that a function fails,
-    a subscription is gone, or plans come from elsewhere. Nothing where none runs."""
+    """Return what the sidecar that runs has seen, and no look from here would find. A function
+    fails, a subscription is gone, or plans come from elsewhere. Nothing where none runs."""
     where = "running sidecar"
     if not is_running(config):
         return []

@@ -1,4 +1,4 @@
-"""``spreds completion bash|zsh|fish``: what a shell completes after ``spreds``."""
+"""``spreds completion bash|zsh|fish`` prints what a shell completes after ``spreds``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the shell's script."""
     from sidecar.commands.parser import make_parser
 
     found = _commands(make_parser())
@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 class _Command:
-    """One command, with the words before it."""
+    """Holds one command, with the words before it."""
 
     def __init__(self, words: tuple[str, ...], parser: argparse.ArgumentParser, help_text: str):
         self.words = words

@@ -1,4 +1,4 @@
-"""What a server's curve says, beside what the server measured."""
+"""Says what a server's curve tells, beside what the server measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _FILLED_RATIO = 0.9
 
 
 def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> float:
-    """Between the points of a curve on the straight line; beyond them as at the nearest."""
+    """Return a curve's hit ratio: between its points on the straight line, beyond them as at the
+    nearest."""
     sizes, misses = curve["sizes_bytes"], curve["miss_ratios"]
     place = bisect_right(sizes, size_bytes)
     if place == 0 or place == len(sizes):
@@ -24,7 +25,8 @@ def hit_ratio_at(curve: Mapping[str, Sequence[float]], size_bytes: float) -> flo
 
 
 def apart_words(server: Mapping[str, Any]) -> str | None:
-    """Where the curve and what the server measured are farther apart than the curve's error."""
+    """Say that the curve and what the server measured differ by more than the curve's error.
+    ``None``: they do not, or one is not known."""
     curve, size, measured = server["curve"], server["maxmemory_bytes"], server["hit_ratio"]
     if not curve or not size or measured is None:
         return None

@@ -1,5 +1,5 @@
-"""``spreds explain``: what the sidecar does on this node, when, and why a server has its size, in
-plain words."""
+"""``spreds explain`` says in plain words what the sidecar does on this node, when, and why a server
+has its size."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from solver_lambda.documents.units import format_duration, format_size
 from solver_lambda.documents.words import reason_words
 
 
-# What `spreds explain` says of a running node.
 def last_plan_sentences(told: Mapping[str, Any], *, is_verbose: bool = True) -> list[str]:
-    """Of the node: what is done with plans now, and what the last one was."""
+    """Say what is done with plans now, and what the last one was."""
     now = dict(told)
     first, *more = state_words(now)
     found = [f"Now: {first}.", *(f"{words[0].upper()}{words[1:]}." for words in more)]
@@ -112,7 +111,7 @@ def _print(options: argparse.Namespace, sentences: list[str], words: list[str]) 
 
 
 def _node_now(config: SidecarConfig, *, is_verbose: bool) -> list[str]:
-    """What is known only while the sidecar runs; the rest is said all the same."""
+    """Say what is known only while the sidecar runs; the rest is said all the same."""
     try:
         return last_plan_sentences(status_of(config), is_verbose=is_verbose)
     except SidecarSilentError as error:

@@ -1,4 +1,4 @@
-"""What ``spreds explain`` says of what people set for a server, and of who follows it."""
+"""Says what ``spreds explain`` tells of what people set for a server, and of who follows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
 def replicas_words(server: Mapping[str, Any]) -> list[str]:
-    """Who follows it."""
+    """Say which replicas follow a server."""
     who = ", ".join(server["replicas"] or ())
     return [f"{who} follows it and grows with it: is there memory for that?"] if who else []
 
@@ -26,7 +26,7 @@ def replicas_words(server: Mapping[str, Any]) -> list[str]:
 def settings_words(
     config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> list[str]:
-    """What the operator and its team set for it, and what of that counts."""
+    """Say what the operator and its team set for it, and what of that counts."""
     return [
         *_limits_words(config, server),
         *refused_words(server),
@@ -36,7 +36,7 @@ def settings_words(
 
 
 def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
-    """From which size to which it may be given one, and who says so."""
+    """Say from which size to which a server may be given one, and who says so."""
     low = server["minimum_bytes"] or config.minimum_bytes
     high = server["maximum_bytes"]
     team = server["settings_by"]
@@ -55,13 +55,13 @@ def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
 
 
 def refused_words(server: Mapping[str, Any]) -> list[str]:
-    """What its team set last that is not in force, and what is."""
+    """Say why what its team set last is not in force."""
     why = server.get("settings_refused")
     return [f"What its team set last is not in force: {why.rstrip('.')}."] if why else []
 
 
 def _weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
-    """How much a read of it counts."""
+    """Say how much a read of it counts."""
     weight, team = server["weight"], server["settings_by"]
     if weight is None:
         return []
@@ -73,7 +73,8 @@ def _weight_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
 def teams_bounds_words(
     server: Mapping[str, Any], told: Mapping[str, Any], said: Sequence[str]
 ) -> list[str]:
-    """Who set the bounds that others' servers ask for, where that is the reason ``said``."""
+    """Say which bounds teams set for other servers, where ``said`` gives such bounds as the
+    reason."""
     if not any("servers' bounds ask" in sentence for sentence in said):
         return []
     asked = [
@@ -100,7 +101,7 @@ def _whose(config: ServerConfig, key: str) -> str:
 def backend_words(
     config: ServerConfig, server: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> list[str]:
-    """What a miss costs."""
+    """Say what a miss costs."""
     seconds, stated = server["backend_latency_seconds"], server.get("stated_latency_seconds")
     is_teams = server["backend_latency_source"] == "team"
     if is_teams and seconds and stated and not math.isclose(stated, seconds):

@@ -1,4 +1,4 @@
-"""What ``spreds explain`` says of a server of a running node."""
+"""Says what ``spreds explain`` tells of a server of a running node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server_sentences(
     *,
     is_verbose: bool = True,
 ) -> list[str]:
-    """Why this server has its size, and what another one would bring."""
+    """Say why this server has its size, and what another one would bring."""
     server = next((item for item in told["servers"] if item["name"] == config.name), None)
     if server is None:
         return [
@@ -153,7 +153,8 @@ def _short_why(
     told: dict[str, Any],
     history: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """What made the size that it has or is to have; and the last plan, if that is another one."""
+    """Say what made the size that it has or is to have; and the last plan, if that is another
+    one."""
     plan = told["last_plan"]
     if plan is None or planned is None:
         return _why(planned, told, server, by_plan=False)[:1]
@@ -219,7 +220,7 @@ def _gain_words(seconds: float) -> str:
 
 
 def _measured(server: Mapping[str, Any], *, is_apart: bool) -> list[str]:
-    """In a line what the last window had."""
+    """Say in a line what the last window had."""
     if server["hit_ratio"] is None:
         return []
     text = f"Measured in the last window: hits {ratio_or(server['hit_ratio'])}"

@@ -1,4 +1,4 @@
-"""``spreds history FILE``: what was planned, checked, ordered and rolled back, also while the
+"""``spreds history FILE`` tells what was planned, checked, ordered and rolled back, also while the
 sidecar is down."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SIZES = re.compile(rf"[\w.-]+ {_SIZE}(?: -> {_SIZE})?(?:, [\w.-]+ {_SIZE}(?: ->
 
 
 def in_short(entries: Sequence[dict[str, Any]], server: str | None) -> list[dict[str, Any]]:
-    """The entries as they are told, of one ``server`` or all: their words say nothing twice, and
-    those whose sizes stand elsewhere have none. Nor has a plan that another one replaced before
+    """Return the entries as they are told, of one ``server`` or all: their words say nothing twice,
+    and those whose sizes stand elsewhere have none. Nor has a plan that another one replaced before
     anybody carried it out."""
     found: list[dict[str, Any]] = []
     moved = {entry["cycle"] for entry in entries if _is_moving(entry)}
@@ -61,7 +61,8 @@ def _would_move(entry: dict[str, Any]) -> bool:
 
 
 def _plan(entry: dict[str, Any], moved: set[int], told: set[int]) -> dict[str, Any]:
-    """``moved``: plans that were carried out; ``told``: of which the reason was told."""
+    """Return an entry as it is shown. ``moved``: plans that were carried out; ``told``: plans whose
+    reason was told."""
     cycle = entry.get("cycle")
     words = _KNOWN.sub(_hardly_known if _would_move(entry) else "", entry["words"])
     if _is_moving(entry) and cycle in told:
@@ -78,7 +79,7 @@ def _hardly_known(known: re.Match[str]) -> str:
 
 
 def _place(found: Sequence[dict[str, Any]], cycle: int) -> int:
-    """Before the plan that the order has carried out."""
+    """Return an order's place: before the plan that it has carried out."""
     for place in reversed(range(len(found))):
         if _is_moving(found[place]) and found[place]["cycle"] == cycle:
             return place
@@ -86,7 +87,7 @@ def _place(found: Sequence[dict[str, Any]], cycle: int) -> int:
 
 
 def _of_one(words: str, server: str | None) -> str:
-    """Without the sizes of other servers."""
+    """Return it without the sizes of other servers."""
     if server is None:
         return words
 
@@ -98,7 +99,7 @@ def _of_one(words: str, server: str | None) -> str:
 
 
 def concerning(entries: Sequence[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    """What changed a server, or was said of it or of the whole node."""
+    """Yield what changed a server, or was said of it or of the whole node."""
     changing = {entry["cycle"]: _changes(entry, name) for entry in entries if _is_moving(entry)}
     for entry in entries:
         if _concerns(entry, name, changing):
@@ -220,8 +221,8 @@ def _print(entries: list[dict[str, Any]], options: argparse.Namespace) -> int:
 def _folded(
     entries: Iterable[dict[str, Any]], server: str | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """A line and its details, of one server or all, for each entry, and one for plans in a row that
-    keep all sizes."""
+    """Yield a line and its details, of one server or all, for each entry, and one for plans in a
+    row that keep all sizes."""
     kept: list[dict[str, Any]] = []
     for entry in entries:
         if entry["kind"] == "plan" and entry.get("decision") == "keep":

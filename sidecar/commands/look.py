@@ -1,4 +1,4 @@
-"""``spreds look [ADDRESS ...]``: what caches could gain, with nothing installed on them."""
+"""``spreds look [ADDRESS ...]`` says what caches could gain, with nothing installed on them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DEFAULT_SECONDS = 300.0
 
 
 def add_options(commands: Any) -> argparse.ArgumentParser:
-    """The command's parser."""
+    """Add the command's parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "look",
         help="say what caches could gain, with nothing installed on them",
@@ -93,7 +93,7 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
-    """What is written beside the answer."""
+    """Add the options for what is written beside the answer."""
     parser.add_argument(
         "--init",
         metavar="FILE",
@@ -129,9 +129,8 @@ def _latency(text: str) -> tuple[str, float]:
     return name, _duration(duration)
 
 
-# What a look says, as JSON for programs.
 def as_json(answer: Answer) -> dict[str, Any]:
-    """For programs."""
+    """Return what a look says, as JSON for programs."""
     plan, observation = answer.found.plan, answer.found.observation
     before = plan.mean_access_time_before_seconds
     return {
@@ -258,7 +257,7 @@ def _look(
 
 
 def _check_new(option: str, path: Path | None) -> None:
-    """Raises DocumentError: the file is there, or cannot be made."""
+    """Check that the file can be made. Raises DocumentError: it is there, or cannot be made."""
     if path and os.path.lexists(path):
         raise DocumentError(f"{path} is there already, and is not written over")
     if path and path.parent != Path() and not path.parent.is_dir():
@@ -268,7 +267,7 @@ def _check_new(option: str, path: Path | None) -> None:
 def _config(
     options: argparse.Namespace, file: SidecarConfig | None, access: Access
 ) -> SidecarConfig | None:
-    """What to look at; ``None``: nothing was found. Raises DocumentError."""
+    """Return what to look at; ``None``: nothing was found. Raises DocumentError."""
     latencies = dict(options.backend_latency)
     if file is not None:
         _check_names(latencies, [server.name for server in file.servers])
@@ -323,7 +322,7 @@ def _check_names(latencies: Mapping[str, float], names: Sequence[str]) -> None:
 
 
 def _budget_bytes(options: argparse.Namespace, config: SidecarConfig, looking: Looking) -> int:
-    """What the servers that are looked at may have together. Raises DocumentError."""
+    """Return what the servers that are looked at may have together. Raises DocumentError."""
     given: int | None = options.budget
     if given is None and options.config:
         given = config.memory.budget_bytes
@@ -338,7 +337,8 @@ def _budget_bytes(options: argparse.Namespace, config: SidecarConfig, looking: L
 def _with_budget(
     options: argparse.Namespace, config: SidecarConfig, looking: Looking, budget_bytes: int
 ) -> SidecarConfig:
-    """The same servers, those that were looked at, dividing this budget. Raises DocumentError."""
+    """Return the same servers, those that were looked at, dividing this budget. Raises
+    DocumentError."""
     if options.config:
         return replace(config, memory=replace(config.memory, budget_bytes=budget_bytes))
     servers = {look.config.name: look.config.url for look in looking.looks}
@@ -352,7 +352,7 @@ def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
 
 
 def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
-    """Raises DocumentError, as ``write_new``."""
+    """Write the node's file. Raises DocumentError, as ``write_new`` does."""
     servers = {one.config.name: one.config.url for one in answer.seen}
     left_out = {one.name: (one.url, one.why) for one in answer.refused if one.url}
     endpoint = options.init.absolute().parent / "samples"
@@ -382,7 +382,7 @@ def _progress(
 
 @contextmanager
 def _stopped_by_hand() -> Iterator[Event]:
-    """Set by Ctrl-C, once; the second one ends the command."""
+    """Give an event that Ctrl-C sets, once; the second one ends the command."""
     stopped = Event()
 
     def stop(*_: object) -> None:

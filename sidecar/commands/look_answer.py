@@ -1,4 +1,4 @@
-"""What a look found, and its table."""
+"""Holds what a look found, and makes its table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found in a look of ``seconds``, of ``asked_seconds``.
+    """Holds what was found in a look of ``seconds``, of ``asked_seconds``.
 
     Attributes:
         guessed_latency: nobody said what misses cost.
@@ -41,12 +41,12 @@ class Answer:
 
 
 def misses_now(seen: Seen) -> float:
-    """In a second."""
+    """Return the misses in a second."""
     return seen.misses / seen.seconds
 
 
 def misses_then(seen: Seen, planned: ServerPlan) -> float:
-    """In a second, with the planned size."""
+    """Return the misses in a second with the planned size."""
     if not seen.is_known or planned.hit_ratio is None or _stays(planned):
         return misses_now(seen)
     return (seen.hits + seen.misses) / seen.seconds * (1 - planned.hit_ratio)
@@ -58,8 +58,8 @@ def _stays(planned: ServerPlan) -> bool:
 
 
 def gain_error_ratio(answer: Answer) -> float:
-    """By how much of the mean access time its change may be off; curves err apart. There must be
-    a mean access time."""
+    """Return by how much of the mean access time its change may be off; curves err apart. There
+    must be a mean access time."""
     plan, servers = answer.found.plan, answer.found.observation.servers
     variance = total = 0.0
     for one, planned, server in zip(answer.seen, plan.servers, servers, strict=True):
@@ -74,7 +74,7 @@ def gain_error_ratio(answer: Answer) -> float:
 
 
 def rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Of the table with ``COLUMNS``, one for each server that was looked at."""
+    """Return the rows of the table with ``COLUMNS``, one for each server that was looked at."""
     found: list[tuple[str, ...]] = []
     for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
         reads = one.hits + one.misses

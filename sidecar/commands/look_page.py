@@ -1,4 +1,4 @@
-"""What a look says, as one page that can be mailed: no script, and nothing from elsewhere."""
+"""Writes what a look says as one page that can be mailed: no script, and nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ svg .guessed { stroke-dasharray: 4 4 }
 
 
 def as_page(answer: Answer) -> str:
-    """An HTML document: the answer, its table, a curve for each server whose curve is known."""
+    """Return an HTML document: the answer, its table, a curve for each server whose curve is
+    known."""
     known = [
         (one, planned)
         for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
@@ -76,7 +77,7 @@ def as_page(answer: Answer) -> str:
 
 
 def _of_what(answer: Answer) -> str:
-    """When, where and how long it was, and what the figures rest on."""
+    """Say when, where and how long it was, and what the figures rest on."""
     costs = [
         f"{html.escape(one.name)} {time_or(one.backend_latency_seconds)}"
         for one in answer.found.observation.servers

@@ -1,4 +1,4 @@
-"""What a look says before it has an answer: whom it cannot look at, and how far it is."""
+"""Tells what a look says before it has an answer: whom it cannot look at, and how far it is."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ NOTHING_KNOWN = 0.5
 
 
 def refused_words(one: Refused) -> str:
-    """Who it is, and why it was not looked at, without a full stop."""
+    """Say which server was not looked at, and why, without a full stop."""
     at = f" ({shown_url(one.url)})" if one.url and one.name not in one.url else ""
     return f"{one.name}{at} {one.why.rstrip('.')}"
 
 
 def nothing_words(refused: Sequence[Refused]) -> str:
-    """Where no server could be looked at."""
+    """Say why no server could be looked at."""
     lines = [f"spreds: {refused_words(one)}" for one in refused]
     return "\n".join([*lines, "spreds: no server could be looked at"])
 
 
 def progress_words(seconds: float, look_seconds: float, looks: Sequence[ServerLook]) -> str:
-    """How far a look is, in a line that is short however many servers there are."""
+    """Say how far a look is, in a line that is short however many servers there are."""
     known = [look.so_far for look in looks]
     errors = [one.curve_error_ratio for one in known if one and one.keep_reason is None]
     errors = [error for error in errors if error < NOTHING_KNOWN]

@@ -1,4 +1,4 @@
-"""What a look says: one screen for people, and JSON for programs."""
+"""Says what a look found: one screen for people, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MANY_WRITES = 0.1
 
 
 def in_words(answer: Answer) -> str:
-    """One screen."""
+    """Say on one screen what a look found."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         for sentence in headline(answer):
@@ -57,7 +57,7 @@ def in_words(answer: Answer) -> str:
 
 
 def headline(answer: Answer) -> list[str]:
-    """What a person wants to know first."""
+    """Say what a person wants to know first."""
     known = [one for one in answer.seen if one.is_known]
     if not known:
         return ["Nothing is known yet: look for longer, while the servers are read."]
@@ -81,7 +81,7 @@ def headline(answer: Answer) -> list[str]:
 
 
 def _more_words(answer: Answer) -> list[str]:
-    """What more memory would bring, where no move brings anything."""
+    """Say what more memory would bring, where no move brings anything."""
     plan = answer.found.plan
     more = [one for one in plan.what_if if 1 < one.budget_bytes / plan.budget_bytes <= _MUCH_MORE]
     now = plan.mean_access_time_seconds
@@ -163,7 +163,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def notes(answer: Answer) -> list[str]:
-    """What was not seen, what it cost, what comes next."""
+    """Say what was not seen, what it cost, what comes next."""
     found = [f"Not looked at: {refused_words(one)}." for one in answer.refused]
     found += [
         f"{one.config.name}: {reason_words(one.estimate.keep_reason)}."
@@ -233,7 +233,7 @@ def _cost(ratio: float) -> str:
 
 
 def _beyond_words(answer: Answer) -> list[str]:
-    """Of which servers it is not known what more memory would bring, and how long that takes."""
+    """Say for which servers the gain of more memory is not known, and how long that takes."""
     near = [
         one
         for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)

@@ -1,4 +1,5 @@
-"""``spreds module``: where the module for the servers is, and how it comes into one that runs."""
+"""``spreds module`` says where the module for the servers is, and how it comes into one that
+runs."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def _load(server: RedisServer, module: Path) -> int:
 
 
 def _words(error: str, module: Path) -> str:
-    """What was refused, and what helps."""
+    """Say what was refused, and what helps."""
     if "enable-module-command" in error:
         return f"{error.rstrip('.')}. Or put 'loadmodule {module}' into its file, and restart it"
     if "Error loading the extension" in error:

@@ -1,4 +1,4 @@
-"""``spreds mrc TRACE...``: the miss-ratio curve of a trace, without any server."""
+"""``spreds mrc TRACE...`` prints the miss-ratio curve of a trace, without any server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _columns() -> str:
-    """What a CSV is to have."""
+    """Say what a CSV is to have."""
     from sidecar.traces.operations import READS
     from sidecar.traces.table_header import COLUMN_NAMES, KEY_SIZE, OPERATION, REPEATS
 
@@ -118,7 +118,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
 
 
 def _told(error: TraceError) -> int:
-    """The exit code of what went wrong, which is said."""
+    """Say what went wrong, and return the exit code."""
     print(f"spreds: {error}", file=sys.stderr)
     return 1 if isinstance(error, NothingSampledError) else 2
 
@@ -201,7 +201,8 @@ def _refuse_what_is_none(
 
 
 def _played(options: argparse.Namespace | MrcOptions) -> str:
-    """The option for which the trace is read once more, by caches of the sizes that are printed."""
+    """Return the option for which the trace is read once more, by caches of the sizes that are
+    printed."""
     if options.policy != POLICIES[0]:
         return f"--policy {options.policy}"
     return "" if options.ttl is None else "--ttl"
@@ -232,7 +233,7 @@ def _at_the_sizes(
 
 
 def _refuse(options: argparse.Namespace | MrcOptions) -> None:
-    """What cannot be done together. Raises TraceError."""
+    """Refuse what cannot be done together. Raises TraceError."""
     played = _played(options)
     if not played:
         return

@@ -1,4 +1,4 @@
-"""The options of ``spreds mrc``: what each takes, and the quick way to read them.
+"""Defines the options of ``spreds mrc``: what each takes, and the quick way to read them.
 
 argparse takes as long to import as a million requests take to read. So these are read without it
 where they are written out plainly; anything else, and whatever is wrong, is left to argparse, which
@@ -93,7 +93,7 @@ def _policy(text: str) -> str:
 
 
 class Option:
-    """One option.
+    """Describes one option.
 
     Attributes:
         read: its value from its text, or raises ValueError with the reason; ``None``: it has none.
@@ -173,7 +173,8 @@ OPTIONS = {
 
 
 class MrcOptions:
-    """What is asked for; the options by the names of ``OPTIONS``, as argparse would have them."""
+    """Holds what is asked for: the options by the names of ``OPTIONS``, as argparse would have
+    them."""
 
     command = "mrc"
     logs = False
@@ -201,17 +202,17 @@ class MrcOptions:
             self.set(name, empty if option.read else False)
 
     def set(self, name: str, value: Any) -> None:
-        """Of the option of this name."""
+        """Set the option of this name."""
         setattr(self, name.replace("-", "_"), value)
 
     def get(self, name: str) -> Any:
-        """Of the option of this name."""
+        """Return the value of the option of this name."""
         return getattr(self, name.replace("-", "_"))
 
 
 def read_plainly(words: Sequence[str]) -> MrcOptions | None:
-    """The options, or ``None`` if they are not right or not written in full, as ``--rate R`` or
-    ``--rate=R``."""
+    """Return the options, or ``None`` if they are not right or not written in full, as ``--rate R``
+    or ``--rate=R``."""
     options = MrcOptions()
     left = iter(words)
     groups: set[str] = set()

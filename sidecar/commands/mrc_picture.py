@@ -1,4 +1,4 @@
-"""The picture of ``spreds mrc --plot``."""
+"""Draws the picture of ``spreds mrc --plot``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool)
 
 
 def even_ratios(curve: TraceCurve) -> list[int]:
-    """Sizes from where the curve begins to where it is flat."""
+    """Return sizes from where the curve begins to where it is flat."""
     first, last = (curve.sizes[0], curve.sizes[-1]) if curve.sizes else (1, 1)
     step = (last / first) ** (1 / _STEPS)
     return sorted({first, last, *(round(first * step**place) for place in range(1, _STEPS))})

@@ -1,4 +1,4 @@
-"""What ``spreds mrc`` says of a curve: a table, or JSON."""
+"""Writes what ``spreds mrc`` says of a curve: a table, or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _span(curve: TraceCurve) -> str:
 
 
 def grid(curve: TraceCurve, points: int) -> list[int]:
-    """Sizes to show: evenly spaced up to where the curve is flat."""
+    """Return the sizes to show, evenly spaced up to where the curve is flat."""
     largest = curve.sizes[-1] if curve.sizes else 1
     return sorted({round(largest * step / points) for step in range(1, points + 1)})
 
@@ -28,7 +28,7 @@ _MOST_SPELLINGS = 8
 
 
 def spellings(dropped: Mapping[str, int]) -> str:
-    """How many requests of each operation; of many, the most frequent ones."""
+    """Say how many requests each operation has; of many operations, the most frequent ones."""
     told = [f"{count:,} of {name!r}" for name, count in dropped.items()]
     more = len(told) - _MOST_SPELLINGS
     return ", ".join(told[:_MOST_SPELLINGS]) + (f" and {more:,} more spellings" * (more > 0))
@@ -37,7 +37,7 @@ def spellings(dropped: Mapping[str, int]) -> str:
 def as_json(
     trace: str, curve: TraceCurve, *, in_bytes: bool, points: int, hit_ratios: Sequence[float]
 ) -> dict[str, Any]:
-    """As ``--json`` has it."""
+    """Return what ``--json`` prints."""
     sizes = grid(curve, points)
     return {
         "trace": trace,
@@ -64,7 +64,7 @@ def as_json(
 def in_words(
     trace: str, curve: TraceCurve, *, in_bytes: bool, points: int, hit_ratios: Sequence[float]
 ) -> str:
-    """As it is printed."""
+    """Return the text that is printed."""
 
     def size(value: float) -> str:
         if not in_bytes:

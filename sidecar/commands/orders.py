@@ -1,4 +1,4 @@
-"""``spreds apply|recommend|pause|resume|rollback FILE``: orders to a running sidecar."""
+"""``spreds apply|recommend|pause|resume|rollback FILE`` give orders to a running sidecar."""
 
 from __future__ import annotations
 

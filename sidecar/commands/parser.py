@@ -1,4 +1,4 @@
-"""The parsers of all commands."""
+"""Makes the parsers of all commands."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Also of the commands. Left to find out how wide the terminal is, argparse would import
-    libraries for it, help asked for or not."""
+    """Parses the arguments of ``spreds`` and of its commands. Argparse would import libraries to
+    find out how wide the terminal is, help asked for or not."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(formatter_class=_narrow, **arguments)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """All must be known: of a command argparse would refuse them with the usage of ``spreds``,
+        """Refuse unknown arguments. Argparse would refuse a command's with the usage of ``spreds``,
         and without what is near."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
@@ -54,7 +54,7 @@ def _narrow(prog: str) -> argparse.HelpFormatter:
 
 
 def make_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Of these commands, or of all."""
+    """Return a parser of these commands, or of all."""
     parser = _Parser(
         prog="spreds",
         description="Divides one machine's memory among its Redis servers.",
@@ -71,7 +71,7 @@ def make_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Looked up only if it is asked for."""
+    """Looks the version up only if it is asked for."""
 
     def __call__(self, *_: object) -> None:
         from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""``spreds plan FILE``: the last recommended plan, and whether it was carried out."""
+"""``spreds plan FILE`` prints the last recommended plan, and whether it was carried out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _Told = Mapping[str, Any]
 def print_plan(
     plan: dict[str, Any], told: dict[str, Any] | None = None, *, is_verbose: bool = False
 ) -> None:
-    """As its document has it, or a status document's ``last_plan``, with that document."""
+    """Print a plan's document, or a status document's ``last_plan`` together with that document."""
     by_name = {server["name"]: server for server in told["servers"]} if told else {}
     print(f"node {plan['node']}, plan {plan['cycle']}, made {time_of_day(plan['made_at_seconds'])}")
     print_wrapped(_headline(plan, told, by_name), indent="  ")
@@ -92,7 +92,7 @@ def _headline(plan: dict[str, Any], told: dict[str, Any] | None, by_name: Mappin
 
 
 def _measured(plan: _Told, told: dict[str, Any], by_name: _Told, *, is_guess: bool) -> str:
-    """What reads take now, and why that is not what the curves say."""
+    """Say what reads take now, and why that is not what the curves say."""
     measured = told.get("measured_access_time_seconds")
     before = plan["mean_access_time_before_seconds"]
     if measured is None:
@@ -137,7 +137,8 @@ def _print_servers(plan: _Told, by_name: _Told, *, with_before: bool) -> None:
 
 
 def _row(planned: _Told, now: _Told, *, is_over: bool) -> tuple[str, ...]:
-    """``is_over``: an order has set other sizes, and nothing of it is still to come."""
+    """Return a server's row. ``is_over``: an order has set other sizes, and nothing of the plan is
+    still to come."""
     before, after = planned["maxmemory_before_bytes"], planned["maxmemory_bytes"]
     has = now.get("maxmemory_bytes")
     # What somebody set by hand stays, whatever is planned.
@@ -173,8 +174,8 @@ def _by_the_curve(planned: _Told, now: _Told) -> tuple[str, ...]:
 
 
 def _now(planned: _Told, now: _Told) -> tuple[float | None, float | None]:
-    """Hit ratio and access time by the curve with what a server has: a plan perhaps counts from
-    another size."""
+    """Return hit ratio and access time by the curve with what a server has: a plan perhaps counts
+    from another size."""
     before = planned["hit_ratio_before"], planned["eat_before_seconds"]
     has, miss_seconds = now.get("maxmemory_bytes"), now.get("backend_latency_seconds")
     hits, seconds = planned["hit_ratio"], planned["eat_seconds"]
@@ -196,7 +197,7 @@ def _from_to(first: str, then: str, unit: str) -> str:
 
 
 def _totals(plan: _Told, by_name: _Told, *, is_verbose: bool) -> Iterator[str]:
-    """The sum, and who misses more and who less."""
+    """Yield the sum, and who misses more and who less."""
     planned = sum(server["maxmemory_bytes"] for server in plan["servers"])
     yield f"total {format_size(planned)} of {format_size(plan['budget_bytes'])}"
     now, then, changes, missing = 0.0, 0.0, [], []
@@ -221,7 +222,8 @@ def _totals(plan: _Told, by_name: _Told, *, is_verbose: bool) -> Iterator[str]:
 
 
 def _counts_from(plan: _Told, by_name: _Told) -> str:
-    """The sizes of its first line, where the table has others: those that are on their way."""
+    """Return the sizes of its first line, where the table has others: those that are on their
+    way."""
     others = [
         f"{one['name']} {size_or(one['maxmemory_before_bytes'] or None, 'unlimited')}"
         for one in plan["servers"]
@@ -236,7 +238,7 @@ def _counts_from(plan: _Told, by_name: _Told) -> str:
 
 
 def _left_out(plan: _Told, by_name: _Told) -> Iterator[str]:
-    """Who is in no mean of the plan."""
+    """Say which servers are in no mean of the plan."""
     planned = {server["name"] for server in plan["servers"]}
     if missing := [name for name in by_name if name not in planned]:
         yield f"without {', '.join(missing)}, which did not answer then"

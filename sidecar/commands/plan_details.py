@@ -1,4 +1,4 @@
-"""What ``spreds plan --verbose`` says below its table."""
+"""Prints what ``spreds plan --verbose`` says below its table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_GAP = 5e-5
 
 
 def print_details(plan: dict[str, Any], told: dict[str, Any] | None) -> None:
-    """Reasons, backends, how far curves are known, and what another budget would bring."""
+    """Print reasons, backends, how far curves are known, and what another budget would bring."""
     print()
     for words in reasons_once(plan, told):
         print_wrapped(words, indent="  ")
@@ -61,7 +61,7 @@ def reasons_once(plan: Mapping[str, Any], told: dict[str, Any] | None) -> Iterat
 
 
 def _errors(told: Mapping[str, Any]) -> str | None:
-    """How far off hit ratios of the curves may be."""
+    """Say how far off hit ratios of the curves may be."""
     errors = [
         f"{server['name']} {100 * server['curve_error_ratio']:.1f}"
         for server in told["servers"]
@@ -84,7 +84,7 @@ def _gap_words(plan: Mapping[str, Any], *, knows_little: bool) -> str:
 
 
 def _print_budgets(plan: Mapping[str, Any], told: dict[str, Any] | None) -> None:
-    """What other budgets would bring."""
+    """Print what other budgets would bring."""
     what_if: Sequence[dict[str, Any]] = plan["what_if"]
     if not what_if:
         return
@@ -127,7 +127,7 @@ def _count(number: float | None) -> str:
 
 
 def _off_words(told: Mapping[str, Any]) -> str | None:
-    """By how much a mean of all servers may be off as their curves may be, each by itself."""
+    """Say by how much a mean of all servers may be off if each curve errs by itself."""
     known = [one for one in told["servers"] if one["curve"] is not None and one["reads_per_second"]]
     demands = [one["weight"] * one["reads_per_second"] for one in known]
     if not sum(demands) or any(one["backend_latency_seconds"] is None for one in known):

@@ -1,4 +1,4 @@
-"""Plans for people, in a line."""
+"""Tells plans to people, in a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFUSAL_SECONDS = 86_400.0
 
 
 def refusals_words(told: dict[str, Any], *, is_verbose: bool) -> list[str]:
-    """How many plans were refused since the start, and the last one; one line or none."""
+    """Say how many plans were refused since the start, and the last one; one line or none."""
     refused = told["plans_refused"]
     at_seconds = refused["last_at_seconds"]
     if at_seconds is None:
@@ -26,7 +26,7 @@ def refusals_words(told: dict[str, Any], *, is_verbose: bool) -> list[str]:
 
 
 def plan_in_short(told: dict[str, Any]) -> str:
-    """The last plan of a status document: how old, what, and why."""
+    """Return the last plan of a status document: how old, what, and why."""
     plan = told["last_plan"]
     if plan is None:
         due = next_observation_time(told)
@@ -46,7 +46,7 @@ def plan_in_short(told: dict[str, Any]) -> str:
 
 
 def became_words(told: dict[str, Any]) -> str:
-    """What became of the last plan of a status document."""
+    """Say what became of the last plan of a status document."""
     plan = told["last_plan"]
     under_way = ", ".join(on_their_way(told))
     goes_on = under_way and told["sets_sizes"] and not told["pause"]
@@ -60,7 +60,7 @@ def became_words(told: dict[str, Any]) -> str:
 
 
 def on_their_way(told: dict[str, Any]) -> list[str]:
-    """Servers whose memory is still being handed over."""
+    """Name the servers whose memory is still being handed over."""
     return [
         server["name"]
         for server in told["servers"]
@@ -71,13 +71,13 @@ def on_their_way(told: dict[str, Any]) -> list[str]:
 
 
 def next_observation_time(told: dict[str, Any]) -> str:
-    """When it comes at the latest."""
+    """Say when it comes at the latest."""
     at = told["next_observation_at_seconds"]
     return "an unknown time" if at is None else time_of_day(at)
 
 
 def no_plan_words(told: dict[str, Any]) -> str:
-    """A sentence on the first plan."""
+    """Return a sentence on the first plan."""
     return f"There is no plan yet: the next observation is due by {next_observation_time(told)}."
 
 
@@ -94,7 +94,7 @@ def is_recommended(plan: dict[str, Any]) -> bool:
 
 
 def decision_words(plan: dict[str, Any]) -> str:
-    """What became of it; a plan from a file only says what it would do."""
+    """Say what became of it; a plan from a file only says what it would do."""
     if "carried_out" not in plan:
         return "keeps all sizes" if plan["decision"] == "keep" else "changes sizes"
     what = "carried out"
@@ -113,8 +113,8 @@ _NEVER = ("no_sampler", "no_model", "no_eviction")
 
 
 def guessed(told: dict[str, Any]) -> list[str]:
-    """The servers of a status document of which too little is known yet, and that are read enough
-    to count: what plans say of gains is a guess until then."""
+    """Return the servers of a status document of which too little is known yet, and that are read
+    enough to count. What plans say of gains is a guess until then."""
     reads = {
         server["name"]: (server["reads_per_second"] or 0.0) * (server["weight"] or 0.0)
         for server in told["servers"]
@@ -129,7 +129,7 @@ def guessed(told: dict[str, Any]) -> list[str]:
 
 
 def guess_words(names: Sequence[str]) -> str:
-    """What is said beside what a plan gains while too little is known of these servers."""
+    """Say what is said beside what a plan gains while too little is known of these servers."""
     return f"that is a guess, as too little is known of {', '.join(names)} so far"
 
 
@@ -140,7 +140,7 @@ def is_learnt(server: dict[str, Any]) -> bool:
 
 
 def gain_words(plan: dict[str, Any]) -> str:
-    """What it promises by the curves."""
+    """Say what it promises by the curves."""
     before, after = plan["mean_access_time_before_seconds"], plan["mean_access_time_seconds"]
     if before is None or after is None:
         return "its planner predicts no access times"

@@ -1,4 +1,4 @@
-"""What the commands print for people: tables, times, ratios."""
+"""Prints for the commands what people read: tables, times, ratios."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ WIDTH = 100
 
 
 def print_table(rows: Sequence[Sequence[str]], *, wraps: bool = False) -> None:
-    """The first row names the columns; columns that are empty in all others are left out. What
-    is wider than a terminal goes on below if it ``wraps``, each line with its first column."""
+    """Print a table. The first row names the columns; columns that are empty in all others are left
+    out. What is wider than a terminal goes on below if it ``wraps``, each line with its first
+    column."""
     kept = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
     widths = {place: max(len(row[place]) for row in rows) for place in kept}
     first, *rest = kept
@@ -29,7 +30,7 @@ def print_table(rows: Sequence[Sequence[str]], *, wraps: bool = False) -> None:
 
 
 def print_wrapped(text: str, indent: str = "") -> None:
-    """A paragraph; ``indent`` is for all lines but the first."""
+    """Print a paragraph; ``indent`` is for all lines but the first."""
     print(
         textwrap.fill(
             text,
@@ -42,7 +43,7 @@ def print_wrapped(text: str, indent: str = "") -> None:
 
 
 def about(seconds: float) -> str:
-    """A time in whole units, at least two of them: nobody needs to know an age exactly."""
+    """Return a time in whole units, at least two of them: nobody needs to know an age exactly."""
     if not math.isfinite(seconds):
         return "an unknown time"
     for unit_seconds in (86400, 3600, 60, 1):
@@ -52,25 +53,25 @@ def about(seconds: float) -> str:
 
 
 def _count(count: int, unit_seconds: int) -> str:
-    """So many of a unit: ``"36h"`` stays that and becomes no day and a half."""
+    """Say so many of a unit: ``"36h"`` stays that and becomes no day and a half."""
     return f"{count}{format_duration(unit_seconds).removeprefix('1')}"
 
 
 def age_words(seconds: float) -> str:
-    """How long ago."""
+    """Say how long ago something was."""
     return f"{about(seconds)} ago"
 
 
 def size_or(size_bytes: float | None, otherwise: str = "") -> str:
-    """``otherwise`` for a size that is not known."""
+    """Say a size, or ``otherwise`` if it is not known."""
     return otherwise if size_bytes is None else format_size(size_bytes)
 
 
 def ratio_or(ratio: float | None, otherwise: str = "") -> str:
-    """A share in percent."""
+    """Return a share in percent."""
     return otherwise if ratio is None else f"{share_words(ratio)} %"
 
 
 def time_or(seconds: float | None, otherwise: str = "") -> str:
-    """An access time."""
+    """Return an access time in words."""
     return otherwise if seconds is None else time_words(seconds)

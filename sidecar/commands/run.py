@@ -1,4 +1,4 @@
-"""``spreds run CONFIG``: the sidecar, until SIGTERM or SIGINT; SIGHUP reads the file again."""
+"""``spreds run CONFIG`` runs the sidecar until SIGTERM or SIGINT; SIGHUP reads the file again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _stop_at_signals(stop: Callable[[], None]) -> None:
 
 
 class _HangUps:
-    """SIGHUP from now on: one that comes too early is made up for."""
+    """Takes SIGHUP from now on, and makes up for one that comes too early."""
 
     def __init__(self) -> None:
         self._is_asked = False

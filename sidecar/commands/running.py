@@ -1,4 +1,4 @@
-"""The running sidecar of a node's file, for the commands."""
+"""Finds the running sidecar of a node's file, for the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ FEW = 500
 
 
 def client_of(config: SidecarConfig) -> SidecarClient:
-    """For the sidecar that runs with this configuration. Raises SidecarSilentError."""
+    """Return a client of the sidecar that runs with this configuration. Raises
+    SidecarSilentError."""
     path = config.operators.socket
     if path is None:
         raise SidecarSilentError(
@@ -32,7 +33,7 @@ def client_of(config: SidecarConfig) -> SidecarClient:
 
 
 def status_despite(file: str) -> dict[str, Any]:
-    """The status document, also of a sidecar that goes on with its file as it was. Raises
+    """Return the status document, also of a sidecar that goes on with its file as it was. Raises
     DocumentError, SidecarSilentError."""
     try:
         config = load_config(file, secrets=False)
@@ -85,8 +86,8 @@ def is_running(config: SidecarConfig) -> bool:
 
 
 def status_of(config: SidecarConfig) -> dict[str, Any]:
-    """Its status document. Raises SidecarSilentError, or DocumentError where it is another
-    node's."""
+    """Return the sidecar's status document. Raises SidecarSilentError, or DocumentError where it is
+    another node's."""
     told = client_of(config).status()
     if told["node"] != config.node:
         raise DocumentError(
@@ -97,7 +98,7 @@ def status_of(config: SidecarConfig) -> dict[str, Any]:
 
 
 def check_whose_files(config: SidecarConfig) -> None:
-    """Raises DocumentError: what lies beside the state file may be anybody's."""
+    """Check the owner: what lies beside the state file may be anybody's. Raises DocumentError."""
     from sidecar.base.private_files import whose_alone
 
     if config.state_file is None:
@@ -115,9 +116,9 @@ def check_whose_files(config: SidecarConfig) -> None:
 
 
 def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
-    """The same, with those who the sidecar knows to listen at the servers' addresses: as it says
-    itself to who may not read its state. If that is not to be had either, root and we are believed.
-    Raises DocumentError."""
+    """Return the same, with those who the sidecar knows to listen at the servers' addresses. It
+    says so itself to who may not read its state. If that is not to be had either, root and we are
+    believed. Raises DocumentError."""
     from sidecar.servers.known_listeners import listened_place, with_known
     from sidecar.state.state_store import load_state
 
@@ -136,8 +137,8 @@ def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
 
 
 def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
-    """All entries of the history's file; the last ones, from the running sidecar, for who may speak
-    to it and not read its files. Raises DocumentError, OSError."""
+    """Return all entries of the history's file. Who may speak to the running sidecar and not read
+    its files gets the last ones from it. Raises DocumentError, OSError."""
     from sidecar.control.history import history_path, read_history
 
     if config.state_file is None:
@@ -150,7 +151,7 @@ def history_of(config: SidecarConfig) -> list[dict[str, Any]]:
 
 
 def who() -> str:
-    """Whom orders and settings come from; a user without a name has a number."""
+    """Say whom orders and settings come from; a user without a name has a number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

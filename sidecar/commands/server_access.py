@@ -1,4 +1,5 @@
-"""Who asks servers that are named by their addresses: options of the commands without a file."""
+"""Adds the options that say who asks servers named by their addresses, for commands without a
+file."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - its name, as redis-cli has i
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """As who to ask."""
+    """Add the options that say as whom to ask."""
     parser.add_argument("--user", metavar="NAME", help="the user to ask as (default: none)")
     parser.add_argument(
         "--password-file",
@@ -29,7 +30,7 @@ def add_access(parser: argparse.ArgumentParser) -> None:
 
 
 def read_access(options: argparse.Namespace) -> Access:
-    """What the options say. Raises DocumentError: the file is no secret."""
+    """Return what the options say. Raises DocumentError: the file is no secret."""
     if options.password_file:
         path = options.password_file.absolute()
         try:
@@ -45,8 +46,8 @@ def read_access(options: argparse.Namespace) -> Access:
 
 
 def named_addresses(addresses: Sequence[str]) -> dict[str, str]:
-    """As ``named_servers``. Raises DocumentError: one is no address, or has a user or a password,
-    which every user of the machine could read."""
+    """Name servers as ``named_servers`` does. Raises DocumentError: an address is none, or has a
+    user or a password, which every user of the machine could read."""
     for address in addresses:
         if "@" in address:
             raise DocumentError(

@@ -8,12 +8,12 @@ from sidecar.base.time_of_day import time_of_day
 
 
 def state_words(told: dict[str, Any]) -> list[str]:
-    """A pause first, as nothing else counts in it; the mode; and what plans wait for."""
+    """Say a pause first, as nothing else counts in it; then the mode, and what plans wait for."""
     return [words for words in (pause_words(told), mode_words(told), wait_words(told)) if words]
 
 
 def mode_words(told: dict[str, Any]) -> str:
-    """The mode and who set it."""
+    """Return the mode and who set it."""
     words = "plans are carried out"
     if told["mode"] == "recommend":
         kept = ", but for what was ordered" if told["sets_sizes"] else "; nothing is set"
@@ -23,7 +23,7 @@ def mode_words(told: dict[str, Any]) -> str:
 
 
 def pause_words(told: dict[str, Any]) -> str:
-    """Empty without a pause."""
+    """Say who paused, and until when; empty without a pause."""
     pause = told["pause"]
     if not pause:
         return ""
@@ -33,7 +33,8 @@ def pause_words(told: dict[str, Any]) -> str:
 
 
 def wait_words(told: dict[str, Any]) -> str:
-    """Empty unless a plan that failed keeps others from being carried out."""
+    """Say what plans wait for; empty unless a plan that failed keeps others from being carried
+    out."""
     wait = told["wait"]
     if not wait:
         return ""

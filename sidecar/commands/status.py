@@ -1,5 +1,5 @@
-"""``spreds status FILE``: what each server has now, asked from the servers, and what the sidecar
-says of itself and its plans."""
+"""``spreds status FILE`` says what each server has now, asked from the servers, and what the
+sidecar says of itself and its plans."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PERCENT = re.compile(r"\d+(?:\.\d+)?%")
 
 
 def print_short(status: dict[str, Any]) -> None:
-    """As ``spreds status --json`` has it."""
+    """Print in short a status, which is as ``spreds status --json`` has it."""
     told = status["sidecar"]
     if told is None:
         print_wrapped(status["silent"])
@@ -93,7 +93,8 @@ def _head(told: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(both: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[str, ...]]:
-    """Planned sizes where servers do not have them, and otherwise what is recommended."""
+    """Return the table: planned sizes where servers do not have them, and otherwise what is
+    recommended."""
     planned = {server["name"]: planned_bytes(server, told) for server, told in both}
     which = "planned"
     if not any(planned.values()):
@@ -125,7 +126,7 @@ def _notes(
     status: dict[str, Any] | None,
     problems: Iterable[str],
 ) -> Iterator[str]:
-    """What neither the table nor a problem says."""
+    """Say what neither the table nor a problem says."""
     if server["error"] is not None:
         if server["error_kind"] == "twice":
             yield server["error"]
@@ -142,7 +143,7 @@ def _notes(
 
 
 def _once(notes: Sequence[tuple[str, str]], count: int) -> Iterator[str]:
-    """What several servers have in common, apart from percentages, in one line."""
+    """Say what several servers have in common, apart from percentages, in one line."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for name, note in notes:
         alike.setdefault(_PERCENT.sub("%", note), []).append((name, note))
@@ -154,7 +155,7 @@ def _once(notes: Sequence[tuple[str, str]], count: int) -> Iterator[str]:
 
 
 def _with_ranges(notes: Sequence[str]) -> str:
-    """The first, with from where to where its percentages are."""
+    """Return the first, with from where to where its percentages are."""
     columns = zip(*(_PERCENT.findall(note) for note in notes), strict=True)
     ordered = (sorted(column, key=lambda text: float(text[:-1])) for column in columns)
     ranges = (one[0] if one[0] == one[-1] else f"{one[0]} to {one[-1]}" for one in ordered)
@@ -174,9 +175,9 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print tables or JSON; 1 if the sidecar, a server, or the cloud or service that plans does not
-    answer, an address of ``[operators]`` cannot be bound, the sum exceeds M, or something
-    stands still.
+    """Print tables or JSON. Returns 1 if the sidecar, a server, or the cloud or service that plans
+    does not answer. It also returns 1 if an address of ``[operators]`` cannot be bound, the sum
+    exceeds M, or something stands still.
 
     Raises:
         DocumentError: the node's file is refused, and no sidecar goes on with it as it was.
@@ -223,7 +224,7 @@ def _status(
     told: dict[str, Any] | None,
     silent: SidecarSilentError | None = None,
 ) -> dict[str, Any]:
-    """What is printed, as JSON has it."""
+    """Return what is printed, as JSON has it."""
     limits = [server["maxmemory_bytes"] for server in _up(servers)]
     return {
         "node": node,
@@ -249,7 +250,7 @@ def _print(status: dict[str, Any], options: argparse.Namespace) -> None:
 
 
 def _as_told(told: dict[str, Any]) -> dict[str, Any]:
-    """The same, where only the sidecar knows of servers."""
+    """Return the same, where only the sidecar knows of servers."""
     servers = [
         {
             "name": one["name"],

@@ -1,4 +1,4 @@
-"""What a status document says of a server's size, asked for in several commands."""
+"""Tells what a status document says of a server's size, asked for in several commands."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ def is_to_change(server: Mapping[str, Any]) -> bool:
 
 
 def with_the_plan(server: dict[str, Any], plan: dict[str, Any] | None, key: str) -> float | None:
-    """Of the recommended sizes, while they are only recommended; ``None``: nothing is known."""
+    """Return a figure with the recommended size. ``None``: that is not only recommended, or nothing
+    is known."""
     if plan is None or plan["carried_out"] or not server.get("curve"):
         return None
     return server.get(f"recommended_{key}") if is_to_change(server) else None
 
 
 def planned_bytes(server: dict[str, Any], told: dict[str, Any]) -> int | None:
-    """The size that is wanted of a server, if it has another one and nobody holds it at that."""
+    """Return the size that is wanted of a server, if it has another one and nobody holds it at
+    that."""
     planned = told.get("target_bytes", server.get("planned_bytes"))
     return None if told.get("held") or planned == server.get("maxmemory_bytes") else planned

@@ -1,4 +1,4 @@
-"""What plans bring, by the curves and as measured, for ``spreds status``."""
+"""Says what plans bring, by the curves and as measured, for ``spreds status``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERDICTS = {
 
 
 def gains(told: dict[str, Any], *, is_verbose: bool) -> Iterator[str]:
-    """What came of plans, and what would come of those that are only recommended."""
+    """Say what came of plans, and what would come of those that are only recommended."""
     if words := _access_time(told):
         yield f"mean access time: {words}"
     if check := told["last_check"]:
@@ -56,7 +56,7 @@ def is_told_beside(told: dict[str, Any]) -> bool:
 
 
 def _access_time(told: dict[str, Any]) -> str:
-    """The plan's figures and the measured one, side by side."""
+    """Return the plan's figures and the measured one, side by side."""
     plan = told["last_plan"]
     curves = _by_the_curves(told)
     parts = [f"by the curves {' -> '.join(map(time_words, curves))}"] if curves else []
@@ -81,7 +81,7 @@ def _access_time(told: dict[str, Any]) -> str:
 
 
 def _by_the_curves(told: dict[str, Any]) -> list[float]:
-    """Before and after the last plan; one figure if it moves nothing, none if it is a guess."""
+    """Say before and after the last plan; one figure if it moves nothing, none if it is a guess."""
     plan = told["last_plan"]
     if plan is None or plan["overtaken_by"] or guessed(told):
         return []
@@ -118,7 +118,7 @@ def _would_have_been(told: dict[str, Any]) -> Iterator[str]:
 
 
 def _shorter(ratio: float) -> str:
-    """By what share of itself a time is less."""
+    """Say by what share of itself a time is shorter or longer."""
     if abs(ratio) < _NOTHING_RATIO:
         return _SAME
     return f"{ratio_or(abs(ratio))} {'shorter' if ratio > 0 else 'longer'}"

@@ -1,4 +1,4 @@
-"""The last line of ``spreds status``: the sum of sizes against the budget."""
+"""Prints the last line of ``spreds status``: the sum of sizes against the budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PURPOSES = {"fragmentation": "programs and fragmentation"}
 
 
 def print_total(status: dict[str, Any], *, is_verbose: bool) -> None:
-    """The sum of sizes, and what to do where a pause keeps it above the budget."""
+    """Print the sum of sizes, and what to do where a pause keeps it above the budget."""
     told = status["sidecar"]
     print_wrapped(_total(status, told, is_verbose), indent="  ")
     if told and told["pause"] and status["total_maxmemory_bytes"] > status["budget_bytes"]:

@@ -1,4 +1,4 @@
-"""``spreds status --verbose``, and the words that it shares with the short one."""
+"""Prints ``spreds status --verbose``, and has the words that it shares with the short one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _FILLED_RATIO = 0.9
 
 
 def print_status(status: dict[str, Any]) -> None:
-    """All of it, as ``spreds status --json`` has it."""
+    """Print all of a status, which is as ``spreds status --json`` has it."""
     told = status["sidecar"]
     if told is None:
         print_wrapped(status["silent"])
@@ -94,7 +94,7 @@ def _print_sidecar(told: dict[str, Any]) -> None:
 
 
 def samples_words(told: dict[str, Any]) -> str:
-    """How many samples came, and when the next observation does."""
+    """Say how many samples came, and when the next observation does."""
     samples = told["samples"]
     return (
         f"samples: {samples['received']:,} received, {samples['since_observation']:,} of "
@@ -104,7 +104,7 @@ def samples_words(told: dict[str, Any]) -> str:
 
 
 def last_plan_words(told: dict[str, Any], *, is_verbose: bool) -> str:
-    """The last plan; after a restart also that the one from before goes on."""
+    """Return the last plan; after a restart also that the one from before goes on."""
     plan = told["last_plan"]
     if plan is not None:
         if not is_verbose:  # how far curves are known is long, and ``spreds plan`` has it
@@ -124,7 +124,7 @@ def last_plan_words(told: dict[str, Any], *, is_verbose: bool) -> str:
 
 
 def lag_words(told: dict[str, Any], least_seconds: float = 0.0) -> str:
-    """The process and how long ago its loops turned; empty if none is later than that."""
+    """Return the process and how long ago its loops turned; empty if none is later than that."""
     now, up_seconds = told["now_seconds"], told["now_seconds"] - told["started_at_seconds"]
     turns = {"main loop": told["loop_at_seconds"], "actuator": told["actuator_at_seconds"]}
     ages = [up_seconds if at is None else now - at for at in turns.values()]
@@ -218,7 +218,7 @@ def _notes(
 def kept_words(
     server: dict[str, Any], told: dict[str, Any], status: dict[str, Any] | None
 ) -> list[str]:
-    """Why no plan gives a server another size, and that one from before goes on."""
+    """Say why no plan gives a server another size, and that one from before goes on."""
     kept = _keep_reason(server, told)
     # A problem above has it of one without a sampler.
     if not kept or told.get("held") or (told.get("up") and kept.startswith("no_sampler:")):
@@ -238,7 +238,7 @@ def _keep_reason(server: dict[str, Any], told: dict[str, Any]) -> str | None:
 
 
 def minimum_words(told: dict[str, Any]) -> list[str]:
-    """A minimum that was raised since the last plan."""
+    """Return a minimum that was raised since the last plan."""
     planned, least = told.get("target_bytes"), told.get("minimum_bytes")
     if not planned or not least or planned >= least or told.get("held"):
         return []
@@ -246,7 +246,7 @@ def minimum_words(told: dict[str, Any]) -> list[str]:
 
 
 def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
-    """What a server without a known latency needs; empty if it waits for none."""
+    """Say what a server without a known latency needs; empty if it waits for none."""
     kept = _keep_reason(server, told) or ""
     # Until the first observation after a start, what was on file.
     observed = (server["backend_latency"] or {}).get("backend_latency_seconds")
@@ -260,7 +260,7 @@ def waits_words(server: dict[str, Any], told: dict[str, Any]) -> str:
 
 
 def refused_words(told: dict[str, Any]) -> list[str]:
-    """What a team set in vain."""
+    """Say what a team set in vain."""
     refused = told.get("settings_refused")
     return [f"what its team set last is not in force: {refused}"] if refused else []
 
@@ -276,7 +276,7 @@ def _is_worth_telling(latency: dict[str, Any]) -> bool:
 
 
 def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, Any] | None) -> str:
-    """What a server that has another size than the planned one waits for."""
+    """Say what a server that has another size than the planned one waits for."""
     words = f"has {format_size(has)}"
     if status is None:
         return f"{words}: nothing is set while no sidecar runs"
@@ -286,7 +286,7 @@ def _way_words(has: int, planned: int, told: dict[str, Any], status: dict[str, A
 
 
 def settings_words(told: dict[str, Any]) -> str:
-    """What its team set."""
+    """Say what a server's team set."""
     values = told.get("team_settings") or {}
     written = (
         f"{setting.option} {setting.in_words(values[setting.name])}"

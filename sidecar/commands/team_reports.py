@@ -23,7 +23,8 @@ _HISTORY = 500
 
 
 class TeamReports:
-    """Of a sidecar that runs; a context manager. A store that does not answer holds nobody up."""
+    """Reports to the teams while a sidecar runs; a context manager. A store that does not answer
+    holds nobody up."""
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
@@ -53,8 +54,8 @@ class TeamReports:
                     log.warning("teams cannot be told what became of their settings: %r", error)
 
     def look(self) -> None:
-        """Write the reports, if there is a plan since the last look, for all servers whose teams
-        have set something, and for each that has another size than its team was told. Raises
+        """Write the reports if there is a plan since the last look. They are for all servers whose
+        teams have set something, and for each that has another size than its team was told. Raises
         StoreError, DocumentError: until the next plan, some are old."""
         plan, cycles = self._sidecar.last_plan, self._sidecar.cycles
         if plan is None or cycles == self._cycles:

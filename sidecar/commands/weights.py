@@ -1,4 +1,5 @@
-"""``spreds weights show|set|unset SERVER``: a team's own settings for its server."""
+"""``spreds weights show|set|unset SERVER`` shows and changes a team's own settings for its
+server."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _NO_PLACE = (
 
 @dataclass(frozen=True)
 class SettingsPlace:
-    """Where settings lie, and what the operator says if the node's file is at hand."""
+    """Tells where settings lie, and what the operator says if the node's file is at hand."""
 
     store: FolderStore | BucketStore
     node: str
@@ -47,7 +48,7 @@ class SettingsPlace:
 
 
 def place_of(options: argparse.Namespace) -> SettingsPlace:
-    """Raises DocumentError: it is not said, or makes no sense."""
+    """Return the place of settings. Raises DocumentError: it is not said, or makes no sense."""
     if not SERVER_PATTERN.fullmatch(options.server):
         raise DocumentError(f"SERVER {options.server!r} is not a server's name")
     if options.config:
@@ -256,7 +257,7 @@ def _option(setting: ServerSetting) -> str:
 
 
 def _of_before(error: DocumentError, changes: Mapping[str, Any]) -> str:
-    """What to do where it is none of the ``changes`` that is refused."""
+    """Say what to do where it is none of the ``changes`` that is refused."""
     for setting in SERVER_SETTINGS:
         if setting.name in str(error) and setting.name not in changes:
             removes = f"`spreds weights unset` with {_option(setting)} removes it"
@@ -265,7 +266,7 @@ def _of_before(error: DocumentError, changes: Mapping[str, Any]) -> str:
 
 
 def _with_options(words: str) -> str:
-    """A document's words, with what people typed."""
+    """Return a document's words, with what people typed."""
     for setting in SERVER_SETTINGS:
         words = words.replace(setting.name, _option(setting))
     return words
@@ -325,8 +326,8 @@ def _read(text: bytes, place: SettingsPlace, options: argparse.Namespace) -> Tea
 
 
 def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]:
-    """Each setting as it is typed, and whose it is; the operator's or the default where the node's
-    file is at hand."""
+    """Say each setting as it is typed, and whose it is; the operator's or the default where the
+    node's file is at hand."""
     yield f"set by {settings.set_by} at {settings.set_at}"
     for setting in SERVER_SETTINGS:
         operators = None if server is None else _operators_value(server, setting)

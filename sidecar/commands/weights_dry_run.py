@@ -1,4 +1,4 @@
-"""What a team's wish would change for its server and for others, before anybody sets it."""
+"""Tells what a team's wish would change for its server and for others, before anybody sets it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _COLUMNS = ("server", "counts from", "planned without it", "with it", "hits", "a
 def last_observation(
     store: FolderStore | BucketStore, node: str, server: str, state_file: Path | None
 ) -> Observation:
-    """The last one that the node's sidecar asked about: by its state, or by the team's report.
+    """Return the last observation that the node's sidecar asked about: by its state, or by the
+    team's report.
 
     Raises:
         DocumentError: there is none.
@@ -59,9 +60,9 @@ def _last_cycle(state_file: Path | None) -> int | None:
 def wished(
     observation: Observation, name: str, values: Mapping[str, Any], config: ServerConfig | None
 ) -> Observation:
-    """The same, had the team's settings been these. ``config``: what the operator says, if the
-    node's file is at hand; else as far as the observation tells. Raises DocumentError: it has no
-    such server."""
+    """Return the same, had the team's settings been these. ``config``: what the operator says, if
+    the node's file is at hand; else as far as the observation tells. Raises DocumentError: it has
+    no such server."""
     from sidecar.observed_minima import beside_wishes
     from sidecar.servers.budget_fit import half_share_bytes
     from sidecar.team_wishes import believed_latency, is_immodest, with_wish
@@ -106,8 +107,8 @@ def operator_is_unknown(observation: Observation, name: str) -> bool:
 def print_dry_run(
     observation: Observation, asked: Observation, *, as_json: bool, is_guess: bool = False
 ) -> None:
-    """The next plan without the wish, and with it (``asked``). ``is_guess``: how far the operator
-    lets a latency count is not known."""
+    """Print the next plan without the wish, and with it (``asked``). ``is_guess``: how far the
+    operator lets a latency count is not known."""
     from solver_lambda.planning.planner import make_plan
     from solver_lambda.planning.size_ranges import is_little_known
 
@@ -144,8 +145,8 @@ def print_dry_run(
 
 
 def _priced(without: AdaptationPlan, asked: Observation) -> AdaptationPlan:
-    """The plan without the wish, its access times by what a miss costs with it: two prices would
-    not tell what memory does."""
+    """Return the plan without the wish, its access times by what a miss costs with it: two prices
+    would not tell what memory does."""
     from solver_lambda.planning.effective_access_time import AccessCost
 
     return replace(
@@ -165,7 +166,7 @@ def _priced(without: AdaptationPlan, asked: Observation) -> AdaptationPlan:
 def _rows(
     without: AdaptationPlan, wanted: AdaptationPlan, unknown: Collection[str]
 ) -> list[tuple[str, ...]]:
-    """Of who is ``unknown`` so far a plan has no more than a guess."""
+    """Return the table's rows. A plan has no more than a guess for servers that are ``unknown``."""
     return [
         (
             one.name,

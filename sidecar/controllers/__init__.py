@@ -1,1 +1,1 @@
-"""Who makes the plans."""
+"""Holds the controllers, who make the plans."""

@@ -1,4 +1,4 @@
-"""The controller that a configuration asks for."""
+"""Makes the controller that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def make_controller(
     metrics: Metrics,
     instead_of: Controller | None = None,
 ) -> Controller:
-    """The controller of ``config.controller.kind``, to be started.
+    """Return the controller of ``config.controller.kind``, to be started.
 
     ``instead_of`` is the one whose place it will take; that goes on until it is closed.
 
@@ -132,7 +132,8 @@ def make_controller(
 
 
 def _documents(chosen: ControllerConfig, metrics: Metrics) -> KeptFolder:
-    """In a folder of the sidecar's own: the settings there decide as well. Raises DocumentError."""
+    """Keep documents in a folder of the sidecar's own: the settings there decide as well. Raises
+    DocumentError."""
     if chosen.folder is not None:
         try:
             make_own_folder(chosen.folder)
@@ -143,7 +144,7 @@ def _documents(chosen: ControllerConfig, metrics: Metrics) -> KeptFolder:
 
 
 def queue_client(region: str, endpoint_url: str | None, deadline_seconds: float) -> Any:
-    """A client for long polls, which are silent until their end."""
+    """Return a client for long polls, which are silent until their end."""
     from sidecar.delivery.sqs_delivery import long_poll_seconds
     from sidecar.storage.aws import client
 

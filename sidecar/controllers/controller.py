@@ -1,4 +1,4 @@
-"""What a controller is: it answers observations with plans."""
+"""Says what a controller is: it answers observations with plans."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Delivery(Protocol):
         """An observation is on its way; its plan will come under ``key``."""
 
     def problem(self) -> str | None:
-        """What may keep plans out now, for people."""
+        """Say what may keep plans out now, for people."""
 
     def close(self) -> None: ...
 

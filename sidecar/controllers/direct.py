@@ -1,4 +1,4 @@
-"""A controller that is called and answers with the plan, in a thread of its own."""
+"""Holds a controller that is called and answers with the plan, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from solver_lambda.documents.observation import Observation
 
 
 class DirectController:
-    """Nothing is stored on the way; observations, and plans that are believed, are kept in
-    ``documents``. ``maker``: who makes the plans, for people."""
+    """Answers where it is called; nothing is stored on the way. Observations, and plans that are
+    believed, are kept in ``documents``. ``maker``: who makes the plans, for people."""
 
     delivery: Delivery | None = None
     silence: PlannerOutage | None = None
@@ -40,7 +40,7 @@ class DirectController:
         self._worker.close()
 
     def _answer(self, observation: Observation) -> bytes | None:
-        """The plan's document; ``None``: there is none."""
+        """Return the plan's document; ``None``: there is none."""
         raise NotImplementedError
 
     def _plan(self, observation: Observation) -> None:

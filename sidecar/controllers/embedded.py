@@ -1,4 +1,4 @@
-"""The controller that needs no cloud: the sidecar plans itself."""
+"""Makes plans without a cloud: the sidecar plans itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solver_lambda.planning.planner import make_plan
 
 
 class EmbeddedController(DirectController):
-    """The solver of the function, in the sidecar's process: no cloud, no account, no boto3."""
+    """Runs the function's solver in the sidecar's process: no cloud, no account, no boto3."""
 
     def __init__(self, take_plan: TakePlan, metrics: Metrics, documents: KeptFolder) -> None:
         super().__init__("solver", "this sidecar's own solver", take_plan, documents)

@@ -1,4 +1,4 @@
-"""The folder where a controller without a bucket keeps its documents.
+"""Keeps a controller's documents in a folder where it has no bucket.
 
 Keeps the folder of an embedded controller small: old observations and plans go.
 """
@@ -22,7 +22,7 @@ _DOCUMENT = re.compile(r"\d{12}\.json")
 
 
 def prune(folder: Path, node: str, kept: KeptDocuments, now_seconds: float | None = None) -> int:
-    """Remove observations and plans of a node that are too old or too many; how many.
+    """Remove observations and plans of a node that are too old or too many. Returns how many.
 
     Raises:
         OSError: one cannot be removed.
@@ -64,7 +64,7 @@ class KeptFolder:
         self._metrics = metrics
 
     def keep(self, key: str, document: bytes) -> None:
-        """Write it."""
+        """Write the document."""
         if self._folder is None:
             return
         try:

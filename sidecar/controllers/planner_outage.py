@@ -1,4 +1,4 @@
-"""That no plan comes from elsewhere: for how long, and why."""
+"""Tells for how long no plan comes from elsewhere, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solver_lambda.documents.plan import AdaptationPlan
 
 @dataclass(frozen=True)
 class PlannerOutage:
-    """Observations in a row that got no plan, or not in time.
+    """Counts observations in a row that got no plan, or not in time.
 
     Attributes:
         place: what was asked: ``the cloud`` or ``the service``.
@@ -30,8 +30,8 @@ class PlannerOutage:
     reason: str
 
     def longer(self, observation: Observation, reason: str) -> PlannerOutage:
-        """By one more, unless it was that one: what could not be put is overdue later, too, and the
-        first reason is the cause."""
+        """Return the outage with one more cycle, unless it was that one. What could not be put is
+        overdue later, too, and the first reason is the cause."""
         if observation.cycle == self.last_cycle:
             return self
         return replace(self, cycles=self.cycles + 1, last_cycle=observation.cycle, reason=reason)
@@ -41,7 +41,7 @@ class PlannerOutage:
         return self.has_stand_in and plan.observation_made_at_seconds >= self.since_seconds
 
     def words(self) -> str:
-        """For people."""
+        """Say for people how long no plan has come, and why."""
         count = "the last cycle" if self.cycles == 1 else f"the last {self.cycles} cycles"
         then = "the sidecar plans itself" if self.has_stand_in else "nothing moves"
         return (
@@ -50,7 +50,7 @@ class PlannerOutage:
         )
 
     def over_words(self) -> str:
-        """The same, when a plan has come from there again."""
+        """Say the same, when a plan has come from there again."""
         count = "a cycle" if self.cycles == 1 else f"{self.cycles} cycles"
         return f"{self.place} answers again: it had not for {count}, since {self._since}"
 

@@ -1,4 +1,4 @@
-"""The controller elsewhere, and the sidecar itself where no plan comes from there."""
+"""Asks the controller elsewhere, and the sidecar itself where no plan comes from there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class RemoteWithFallback:
-    """The cloud or a service, with the embedded solver standing in if there is one.
+    """Asks the cloud or a service, with the embedded solver standing in if there is one.
 
     Every observation goes there. One that could not be put, or is not answered by the
     deadline, goes to the embedded solver; whichever plan comes first is carried out, and the other
@@ -97,7 +97,7 @@ class RemoteWithFallback:
         self._embedded.close()
 
     def _take(self, document: bytes, source: str) -> bool:
-        """A plan from elsewhere, maybe a late one: what is believed ends the silence."""
+        """Take a plan from elsewhere, maybe a late one: what is believed ends the silence."""
         if self._goes_back:
             self._metrics.plans_refused.labels("going_back").inc()
             log.warning("plan refused: going_back: nobody was asked for one (%s)", source)
@@ -111,7 +111,8 @@ class RemoteWithFallback:
         return True
 
     def _failed(self, observation: Observation, reason: str) -> None:
-        """Called by the controller elsewhere, in its thread, and when a plan is overdue."""
+        """Note a failure. The controller elsewhere calls this, in its thread, and it is called when
+        a plan is overdue."""
         with self._lock:
             is_new = self._silence is None
             self._silence = self._longer_silence(observation, reason)

@@ -1,4 +1,4 @@
-"""The controller behind HTTP: an observation is POSTed, and the answer is its plan."""
+"""Asks the controller behind HTTP: an observation is POSTed, and the answer is its plan."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ from solver_lambda.http.message import users_in_words
 log = logging.getLogger(__name__)
 
 
-# Who has the port of a solver on this machine: any local user may take it while it is down, or
-# have our connection while it listens.
 class StrangerError(Exception):
-    """Another one than root and our user; words for people."""
+    """Says who has the port or our connection, and is neither root nor our user; words for people.
+    Any local user may take a solver's port while it is down, or have our connection while it
+    listens."""
 
 
 def check_listener(connected: socket.socket, wait_seconds: float) -> None:
-    """Of a connection in plain text, before anything is sent; waits so long until it is accepted.
+    """Check who has a connection in plain text, before anything is sent. Waits so long until it is
+    accepted.
 
     Raises:
         StrangerError: nothing may be sent.
@@ -123,7 +124,7 @@ class SolverServiceController(DirectController):
 
 
 class SolverService:
-    """The service as HTTP sees it. No proxy is asked, and no redirection followed.
+    """Asks the service over HTTP. No proxy is asked, and no redirection followed.
 
     An answer that has not come whole after ``limit_seconds`` is none.
     """
@@ -133,7 +134,7 @@ class SolverService:
         self._limit_seconds = limit_seconds
 
     def answer(self, observation: bytes) -> bytes:
-        """The plan's document, unchecked. Raises ServiceError."""
+        """Return the plan's document, unchecked. Raises ServiceError."""
         return self._ask("POST", observation)
 
     def look(self) -> None:
@@ -148,7 +149,7 @@ class SolverService:
             raise self._failure(f'is no solver: a GET gets {shown!r}, not {{"status": "ready"}}')
 
     def _ask(self, method: str, body: bytes | None) -> bytes:
-        """Once more where it failed, and a file has another secret now. Raises ServiceError."""
+        """Ask once more where it failed, and a file has another secret now. Raises ServiceError."""
         try:
             return self._exchange(method, body)
         except ServiceError as error:
@@ -208,7 +209,7 @@ class SolverService:
     def _check_signature(
         self, question: bytes, text: bytes, answer: http.client.HTTPResponse
     ) -> None:
-        """Before anything that it says is believed or shown. Raises ServiceError."""
+        """Check it before anything that it says is believed or shown. Raises ServiceError."""
         if self._config.key is None:
             return
         right = answer_signature(self._config.key, question, text, answer.status)
@@ -220,7 +221,8 @@ class SolverService:
         raise self._failure(words, answer.status)
 
     def _failure(self, words: str, status: int | None = None) -> ServiceError:
-        """On one line, printable, and without token and query, which a service may send back."""
+        """Say what failed on one line, printable, and without token and query, which a service may
+        send back."""
         for secret in filter(None, (self._config.token, urlsplit(self._config.url).query)):
             words = words.replace(secret, "(secret)")
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
@@ -245,7 +247,7 @@ class SolverService:
 
 
 class _BoundedResponse(http.client.HTTPResponse):
-    """An answer whose head and body have bounds, chunks included.
+    """Bounds an answer's head and body, chunks included.
 
     The library takes a hundred lines of 64 KiB for a head, and makes much more of them.
     """
@@ -261,7 +263,7 @@ class _BoundedResponse(http.client.HTTPResponse):
 
 
 class _Bounded:
-    """An answer's bytes as ``http.client`` reads them, chunks' lengths included, up to ``most``."""
+    """Reads an answer's bytes as ``http.client`` does, chunks' lengths included, up to ``most``."""
 
     def __init__(self, stream: io.BufferedReader, most: int) -> None:
         self._stream = stream
@@ -290,7 +292,7 @@ class _Bounded:
 
 @contextmanager
 def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[None]:
-    """Ends the connection then: its own limit is for each packet.
+    """End the connection after this time: its own limit is for each packet.
 
     Raises:
         TimeoutError: it was ended.
@@ -314,7 +316,7 @@ def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[No
 
 
 def _reason(answer: bytes) -> str:
-    """What a refusal says."""
+    """Return what a refusal says."""
     try:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -1,1 +1,1 @@
-"""From samples to an estimate: SHARDS, calibration, anchoring, backend latency."""
+"""Turns samples into an estimate: SHARDS, calibration, anchoring, backend latency."""

@@ -1,4 +1,4 @@
-"""Anchoring: bend a curve so that it says, at the sizes the server had, what the server saw."""
+"""Anchoring bends a curve so that it says, at the sizes the server had, what the server saw."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Anchor:
 
     @property
     def sums(self) -> tuple[float, float, float]:
-        """All that it knows; may be set."""
+        """Return all that it knows; may be set."""
         return self._observed, self._predicted, self._reads
 
     @sums.setter
@@ -55,11 +55,12 @@ class Anchor:
 
     @property
     def drift_ratio(self) -> float:
-        """Mean predicted less observed miss ratio; 0 without a window."""
+        """Return the mean predicted less observed miss ratio; 0 without a window."""
         return (self._predicted - self._observed) / self._reads if self._reads else 0.0
 
     def anchored(self, miss_ratios: FloatArray) -> FloatArray:
-        """``miss_ratios`` bent; shape (k,). Unchanged with too few misses to tell."""
+        """Return ``miss_ratios`` bent, shape (k,). They are unchanged with too few misses to
+        tell."""
         if self._observed < _FEWEST_MISSES:
             return miss_ratios
         predicted = min(1.0, self._predicted / self._reads)

@@ -1,4 +1,4 @@
-"""Backend latency, as the time from a sampled miss to the fill of the same key."""
+"""Measures backend latency, as the time from a sampled miss to the fill of the same key."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ _SURE_CHANCE_RATIO = 0.05
 
 
 class _Fills(NamedTuple):
-    """Misses that were filled, their seconds in all, misses that were decided, and how many of them
-    writes ended that may have come by chance."""
+    """Counts misses that were filled, their seconds in all, and misses that were decided. It also
+    counts how many of these ended by writes that may have come by chance."""
 
     fills: float
     seconds: float
@@ -148,21 +148,21 @@ class BackendLatency:
 
     @property
     def fill_ratio(self) -> float | None:
-        """Share of the misses that were filled; ``None`` if none is decided yet."""
+        """Return the share of the misses that were filled; ``None`` if none is decided yet."""
         found = self._found()
         # Faded counts are summed in two orders.
         return min(1.0, found.fills / found.decided) if found.decided else None
 
     @property
     def chance_ratio(self) -> float:
-        """Share of the misses that a write followed which may have come by chance."""
+        """Return the share of the misses that a write followed which may have come by chance."""
         found = self._found()
         return min(1.0, found.by_chance / found.decided) if found.decided else 0.0
 
     @property
     def mean_seconds(self) -> float | None:
-        """Mean latency. With fewer than 30 fills, or when fewer than one miss in five is filled
-        (the others would have to be guessed), what it was when that was sure, or ``None``."""
+        """Return the mean latency while it is sure, else the last sure one, or ``None``. Sure takes
+        30 fills, and a fill for one miss in five (the others would have to be guessed)."""
         found = self._found()
         return found.seconds / found.fills if _is_known(found) else self.sure_seconds
 
@@ -188,5 +188,5 @@ def _is_known(found: _Fills) -> bool:
 
 
 def _at_or_later(ended: FloatArray) -> FloatArray:
-    """How many waits ended in each bin or a later one; shape as given."""
+    """Return how many waits ended in each bin or a later one; shape as given."""
     return np.asarray(np.cumsum(ended[::-1])[::-1])

@@ -1,4 +1,4 @@
-"""A batch of samples, taken by each part of a monitor in turn."""
+"""Lets each part of a monitor in turn take a batch of samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidecar.samples.batch import Batch
 
 
 class Parts(NamedTuple):
-    """Of one server's monitor: those that take batches, and what they need.
+    """Holds the parts of one server's monitor that take batches, and what they need.
 
     Attributes:
         depth_bytes: room for keys at the server's present size.
@@ -33,13 +33,14 @@ class Parts(NamedTuple):
 
     @property
     def default_bytes(self) -> int:
-        """What an object of unknown size is taken for."""
+        """Return what an object of unknown size is taken for."""
         return round(self.calibration.object_bytes or FIRST_OBJECT_BYTES)
 
 
 class BatchReads(NamedTuple):
-    """Sampled reads of one batch, hits of objects that the stack did not know among them, and what
-    all reads that they stand for missed at the present size; R in force."""
+    """Holds the sampled reads of one batch, and hits of objects among them that the stack did not
+    know. It also has what all reads that they stand for missed at the present size, and R in
+    force."""
 
     reads: int
     unseen_hits: int
@@ -48,7 +49,7 @@ class BatchReads(NamedTuple):
 
 
 def references_of(shards: Shards, batch: Batch, parts: Parts) -> References:
-    """A batch, taken by ``shards``."""
+    """Let ``shards`` take a batch, and return its references."""
     known = parts.calibration
     return shards.take(batch, known.overhead_bytes, parts.default_bytes, known.keys_bytes)
 

@@ -1,4 +1,5 @@
-"""From key and value bytes to ``maxmemory``: what a server adds to each key, and to all of them."""
+"""Learns what a server adds to each key, and to all of them, to get from key and value bytes to
+``maxmemory``."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _MOST_TWICE_BYTES = 128 << 10
 
 
 class Calibration:
-    """What is known of one server's memory.
+    """Holds what is known of one server's memory.
 
     Attributes:
         fixed_bytes: in ``maxmemory``, neither keys nor accounted for by the server's INFO; learned
@@ -42,13 +43,13 @@ class Calibration:
         self.keys_bytes = 0.0
 
     def empty_bytes(self, baseline_bytes: int) -> int:
-        """The ``maxmemory`` that holds no key, of a server with this baseline."""
+        """Return the ``maxmemory`` that holds no key, of a server with this baseline."""
         return max(0, baseline_bytes + self.fixed_bytes)
 
     def look(self, reading: ServerReading, shards: Shards) -> float:
-        """Learn from a reading. The mean weight in the stack of objects that the server holds is
-        compared with the memory that its keys take. (The most recent ones would not do: what is
-        evicted by samples leaves some that are old, and with them other sizes.)
+        """Learn from a reading. The mean weight of the objects that the server holds is compared
+        with the memory that its keys take. (The most recent ones would not do. Eviction by samples
+        leaves some that are old, and with them other sizes.)
 
         Returns:
             How many bytes heavier each object is than was thought.

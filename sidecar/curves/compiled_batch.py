@@ -1,4 +1,4 @@
-"""A batch of samples, counted by the compiled library in one call."""
+"""Lets the compiled library count a batch of samples in one call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FOR_PYTHON = 1
 
 
 class CompiledBatch:
-    """``take_by_parts`` in C, see ``kernel/batch.c``; what few servers need is left to that: keys
-    that are never evicted, policies that are simulated, and records of whole databases."""
+    """Does ``take_by_parts`` in C, see ``kernel/batch.c``. What few servers need is left to that:
+    keys that are never evicted, policies that are simulated, and records of whole databases."""
 
     def __init__(self) -> None:
         self._library = library()
@@ -31,7 +31,7 @@ class CompiledBatch:
             self._library.spreds_batch_free(self._room)
 
     def take(self, batch: Batch, parts: Parts) -> BatchReads:
-        """As ``take_by_parts``. Raises MemoryError."""
+        """Do what ``take_by_parts`` does. Raises MemoryError."""
         if not self._describe_parts(parts):
             return take_by_parts(batch, parts)
         shards, call = parts.shards, self._call

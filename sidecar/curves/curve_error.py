@@ -1,4 +1,4 @@
-"""How far off a curve may be, within the sizes that a plan may go to."""
+"""Tells how far off a curve may be, within the sizes that a plan may go to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ERROR = 0.99
 
 
 def least_depth_bytes(depth_bytes: float, budget_bytes: int) -> float:
-    """The least that a plan is expected to go to from ``depth_bytes``, the present size."""
+    """Return the least that a plan is expected to go to from ``depth_bytes``, the present size."""
     # Somebody may have set a maxmemory far above the budget.
     return min(_LEAST_SHARE * depth_bytes, budget_bytes)
 
@@ -38,11 +38,11 @@ def stated_error(
     swing_bytes: int,
     first_share: float,
 ) -> float:
-    """What is expected in the next window, of the ``curve`` by the memory ``length``
-    (depths in bytes and miss ratios, shapes (k,)): the error of
-    sampling, that of windows before, a part of what the model of the server's eviction changes and
-    what growing values do, together; or the drift, if that is more. The rest as in
-    ``sampling_error`` and ``growth_error``."""
+    """Return the error that is expected in the next window, of the ``curve`` by the memory
+    ``length`` (depths in bytes and miss ratios, shapes (k,)). It has the error of sampling, that of
+    windows before, a part of what the model of the server's eviction changes and what growing
+    values do, together. Or it is the drift, if that is more. The rest is as in ``sampling_error``
+    and ``growth_error``."""
     exact = None if counts.simulation else counts.histogram.miss_ratios(length)
     sampled = sampling_error(
         counts.histogram,
@@ -66,7 +66,8 @@ def sampling_error(
     budget_bytes: int,
     swing_bytes: int,
 ) -> float:
-    """The greatest standard error between a part of ``depth_bytes``, the present size, and M.
+    """Return the greatest standard error between a part of ``depth_bytes``, the present size, and
+    M.
 
     Or half of what the curve ``miss_ratios``, shape of ``EDGES_BYTES``, changes if there is
     ``swing_bytes`` less for keys at times than it says, if that is more.
@@ -87,12 +88,14 @@ def growth_error(
     least_bytes: float,
     most_bytes: float,
 ) -> float:
-    """Of the curve ``miss_ratios`` over ``depths_bytes``, shapes (k,), between two depths, where
-    objects weighed ``first_share`` of what they weigh when the server came to hold them.
+    """Return by how much growing objects may falsify a curve between two depths. They weighed
+    ``first_share`` of what they weigh when the server came to hold them. ``depths_bytes`` and
+    ``miss_ratios`` have shape (k,).
 
-    The curve gives each the weight that it has in the server's own size. In a smaller cache values
-    begin anew before they have grown so much, in a larger one they grow on: by about as much again,
-    it is assumed. So it is off by as much as it changes if all depths are multiplied so.
+    The curve gives each object the weight that it has in the server's own size. In a smaller cache
+    values begin anew before they have grown so much. In a larger one they grow on, by about as much
+    again, it is assumed. So the curve is off by as much as it changes if all depths are multiplied
+    so.
     """
     if abs(1 - first_share) <= _LITTLE_GROWTH:
         return 0.0

@@ -1,4 +1,4 @@
-"""From miss ratios at many depths to the curve of an observation."""
+"""Makes the curve of an observation from miss ratios at many depths."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TOLERANCE_RATIO = 2e-4
 def simplified(
     sizes_bytes: FloatArray, miss_ratios: FloatArray, tolerance: float = TOLERANCE_RATIO
 ) -> MissRatioCurve:
-    """The curve through as few of the points as keep every other within ``tolerance`` of the
-    straight lines (Douglas and Peucker's algorithm, on vertical distance).
+    """Return the curve through as few of the points as keep every other within ``tolerance`` of the
+    straight lines. This is Douglas and Peucker's algorithm, on vertical distance.
 
     Shapes (k,), k >= 1, as in ``MissRatioCurve``; the ends are kept.
     """
@@ -39,8 +39,8 @@ def simplified(
 def curve_through(
     start_bytes: float, depths_bytes: FloatArray, miss_ratios: FloatArray, budget_bytes: int
 ) -> MissRatioCurve:
-    """The curve over ``maxmemory``: 1 at ``start_bytes``, which holds no key, then ``miss_ratios``
-    where there is room for ``depths_bytes`` more; it ends at ``budget_bytes``.
+    """Return the curve over ``maxmemory``. It is 1 at ``start_bytes``, which holds no key, and then
+    ``miss_ratios`` where there is room for ``depths_bytes`` more. It ends at ``budget_bytes``.
 
     Shapes (k,); depths increase and are positive, ratios are within [0, 1] and do not increase.
     """

@@ -1,4 +1,4 @@
-"""Why too little is known of a server to give it another size."""
+"""Says why too little is known of a server to give it another size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITTEN_SHARE = 0.01
 
 
 def no_curve_reason(reading: ServerReading) -> str | None:
-    """Why no curve tells what another size would do, however many samples come, for people;
+    """Say why no curve tells what another size would do, however many samples come, for people;
     ``None`` if one can."""
     if fixed := reading.keep_reason():
         return fixed
@@ -26,8 +26,8 @@ def no_curve_reason(reading: ServerReading) -> str | None:
 def unknown_reason(
     reading: ServerReading, warm_up: WarmUp, *, samples: int, served: ServedReads
 ) -> str | None:
-    """For people; ``None`` if enough is known. ``samples``: under the present policy; ``served``:
-    in the window."""
+    """Say why too little is known; ``None`` if enough is. ``samples``: under the present policy;
+    ``served``: in the window."""
     if never := no_curve_reason(reading):
         return never
     # A server that is hardly read loses memory slowly, whatever is known of it: see the plan's

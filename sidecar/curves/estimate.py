@@ -1,4 +1,4 @@
-"""The estimate: what a monitor knows of one server at the end of a window."""
+"""Defines the estimate: what a monitor knows of one server at the end of a window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one window, and those before it, say of a server.
+    """Holds what one window, and those before it, say of a server.
 
     Attributes:
         curve: miss ratio over ``maxmemory``, up to the budget; anchored.

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class GuardedMonitor(ServerMonitor):
-    """A monitor that begins anew when what its server or sampler says cannot be computed with.
+    """Runs a monitor, and begins anew when what its server or sampler says cannot be computed with.
 
     Attributes:
         learnt: by an earlier process, to go on with if the first batch is of the same keys.
@@ -74,7 +74,7 @@ class GuardedMonitor(ServerMonitor):
         return self._guarded(observe)
 
     def kept(self) -> Learnt | None:
-        """What is to outlive this process, if anything."""
+        """Return what is to outlive this process, if anything."""
         return self._guarded(lambda: learnt_of(self)) or self.learnt
 
     def _guarded(self, call: Callable[[], Result]) -> Result | None:

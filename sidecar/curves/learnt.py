@@ -1,4 +1,4 @@
-"""What a monitor has learnt of its server's keys, as arrays that outlive the process."""
+"""Keeps what a monitor has learnt of its server's keys, as arrays that outlive the process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_GAP_CYCLES = 1.0
 
 
 def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
-    """The arrays of one monitor; ``None`` where too little is known, or where keys that are never
-    evicted or a simulated policy would have to be known as well.
+    """Return the arrays of one monitor; ``None`` where too little is known. It is also ``None``
+    where keys that are never evicted or a simulated policy would have to be known.
 
     Objects in the order of their recency with what they weigh, counts by each memory length, and
     what was learnt of memory, latency and error. When keys expire is not in it: the sampler tells
@@ -55,7 +55,7 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
 
 
 def learnt_threshold(learnt: Learnt, modulus: int) -> int:
-    """T of its objects; 0 where that cannot be, or where P is another one now."""
+    """Return T of its objects; 0 where that cannot be, or where P is another one now."""
     population = learnt.get("population", np.zeros(0))
     if population.shape != (5,) or int(population[2]) != modulus:
         return 0
@@ -64,10 +64,10 @@ def learnt_threshold(learnt: Learnt, modulus: int) -> int:
 
 
 def restore(monitor: ServerMonitor, learnt: Learnt, batch: Batch) -> bool:
-    """Give it to a monitor that has taken no batch yet, and whose first one is this; whether it
-    fits. It does not where another process or other keys are sampled, in another role, after
-    ``MOST_GAP_CYCLES``, or where it is not what ``learnt_of`` makes: then nothing has changed.
-    """
+    """Give it to a monitor that has taken no batch yet, and whose first one is this. Returns
+    whether it fits. It does not where another process or other keys are sampled, in another role,
+    or after ``MOST_GAP_CYCLES``. Nor does it where it is not what ``learnt_of`` makes. Then nothing
+    has changed."""
     if not _is_sound(monitor, learnt):
         return False
     *population, was_replica, threshold = learnt["population"].tolist()

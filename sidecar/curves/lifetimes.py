@@ -1,11 +1,9 @@
-"""TTLs: when copies of an object expire that this server no longer has.
+"""Finds out when TTLs would end copies of objects that this server no longer has.
 
 Samples tell how long a key will live when it is written, and what is left of that when it is read.
 An object that was evicted would still be in a larger cache, until then. Where the TTL's length is
 not told (some samples of the module's), it is guessed from those objects that the server keeps
 until they expire.
-
-How long objects live whose TTL is not told: learnt from those that were seen to expire.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ _FEWEST_EXPIRIES = 20
 
 
 class LifetimeDistribution:
-    """Lifetimes from those seen to their end and those cut short by an eviction
-    (Kaplan and Meier's product-limit estimator, over the most recent 2,048)."""
+    """Estimates lifetimes from those seen to their end and those cut short by an eviction. This is
+    Kaplan and Meier's product-limit estimator, over the most recent 2,048."""
 
     def __init__(self, seed: int = 0) -> None:
         self._observed: deque[tuple[float, bool]] = deque(maxlen=_MOST_OBSERVED)
@@ -41,16 +39,17 @@ class LifetimeDistribution:
 
     @property
     def shortest_seconds(self) -> float:
-        """As of the last estimate; infinite if nothing was seen to expire."""
+        """Return the shortest lifetime of the last estimate; infinite if nothing was seen to
+        expire."""
         return self._ends[0] if self._ends else math.inf
 
     def add(self, seconds: float, expired: bool) -> None:
-        """An object lived for ``seconds`` and then expired, or else was evicted."""
+        """Count an object that lived for ``seconds`` and then expired, or else was evicted."""
         self._observed.append((seconds, expired))
 
     def refresh(self, average_left_seconds: float) -> None:
         """Estimate anew. ``average_left_seconds`` is the server's own mean of what is left of its
-        keys' TTLs (0 is unknown): all there is to go by when nothing lives to its end."""
+        keys' TTLs (0 is unknown). It is all there is to go by when nothing lives to its end."""
         observed = sorted(self._observed)
         ends, hazards = [], []
         for place, (seconds, expired) in enumerate(observed):
@@ -69,7 +68,8 @@ class LifetimeDistribution:
         )
 
     def draw(self, age_seconds: float) -> float | None:
-        """A lifetime of an object that has lived for ``age_seconds``; ``None`` if nothing tells."""
+        """Return a lifetime of an object that has lived for ``age_seconds``; ``None`` if nothing
+        tells."""
         place = bisect_right(self._ends, age_seconds)
         if place < len(self._ends):
             died = self._died[place - 1] if place else 0.0
@@ -92,8 +92,8 @@ Moves = tuple[FloatArray, npt.NDArray[np.uint64]]
 
 @dataclass(frozen=True)
 class TimedAccesses:
-    """Columns of one length, but for ``distances_bytes``, which has one for each read; the times
-    are on the server's clock. What is left of the object's life is ``inf`` without a TTL, and
+    """Holds columns of one length, but for ``distances_bytes``, which has one for each read; the
+    times are on the server's clock. What is left of the object's life is ``inf`` without a TTL, and
     ``nan`` where its length is not told."""
 
     keys: npt.NDArray[np.uint64]
@@ -104,7 +104,7 @@ class TimedAccesses:
 
 
 class MovedReads:
-    """What expiries change in the distances of one batch's reads; it stands until more accesses are
+    """Holds what expiries change in the distances of one batch's reads, until more accesses are
     taken.
 
     A read at distance d is a hit from size d upward; but where the copy has expired it is a miss
@@ -116,7 +116,7 @@ class MovedReads:
         self._lifetimes = lifetimes
 
     def moves(self) -> tuple[Moves, Moves]:
-        """Where reads are to be counted, and where they are not to be counted any more."""
+        """Return where reads are to be counted, and where they are not to be counted any more."""
         return self._lifetimes.moves(added=True), self._lifetimes.moves(added=False)
 
 
@@ -166,13 +166,13 @@ class Lifetimes:
 
     @property
     def waiting(self) -> int:
-        """How many entries it keeps of what is to expire."""
+        """Return how many entries it keeps of what is to expire."""
         return int(self._library.spreds_lifetimes_waiting(self.handle))
 
     @property
     def shortest_seconds(self) -> float:
-        """The shortest lifetime since the last ``refresh`` but one; ``inf`` if no object had a
-        TTL."""
+        """Return the shortest lifetime since the last ``refresh`` but one; ``inf`` if no object had
+        a TTL."""
         return min(
             float(self._library.spreds_lifetimes_shortest(self.handle, False)),
             self._shortest_before,
@@ -204,14 +204,14 @@ class Lifetimes:
         return MovedReads(self)
 
     def moves(self, *, added: bool) -> Moves:
-        """Of the accesses that were taken last."""
+        """Return the moves of the accesses that were taken last."""
         count = self._library.spreds_lifetimes_moves(self.handle, added, None, None)
         sizes, ids = np.empty(count), np.empty(count, np.uint64)
         self._library.spreds_lifetimes_moves(self.handle, added, sizes.ctypes.data, ids.ctypes.data)
         return sizes, ids
 
     def due(self, now_seconds: float) -> list[int]:
-        """Objects that have expired in caches of every size since the last call."""
+        """Return the objects that have expired in caches of every size since the last call."""
         key, gone = c_uint64(), []
         while self._library.spreds_lifetimes_due(self.handle, now_seconds, byref(key)):
             gone.append(key.value)

@@ -1,4 +1,4 @@
-"""LRU stack distances in bytes (Mattson et al., IBM Systems Journal 9(2), 1970)."""
+"""Computes LRU stack distances in bytes (Mattson et al., IBM Systems Journal 9(2), 1970)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSEEN_HIT = -2
 
 
 class LruStack:
-    """A recency stack of weighted objects; the distance of an object is what lies above it. See
+    """Stacks weighted objects by recency; the distance of an object is what lies above it. See
     ``kernel/server_stack.c``.
 
     An object that was deleted leaves a *hole*: memory that the next insertions fill before they
@@ -48,7 +48,7 @@ class LruStack:
         return int(self._library.spreds_stack_live(self.handle))
 
     def __iter__(self) -> Iterator[int]:
-        """The live objects, least recently used first."""
+        """Yield the live objects, least recently used first."""
         return iter(self._keys().tolist())
 
     def __contains__(self, key: object) -> bool:
@@ -56,7 +56,7 @@ class LruStack:
 
     @property
     def total_weight(self) -> int:
-        """Of objects, and of holes above any of them."""
+        """Return the weight of objects, and of holes above any of them."""
         return int(self._library.spreds_stack_total_weight(self.handle))
 
     def _keys(self) -> UIntArray:
@@ -65,21 +65,21 @@ class LruStack:
         return keys
 
     def listed(self) -> tuple[UIntArray, IntArray]:
-        """The live objects, least recently used first, and their weights; shapes (n,)."""
+        """Return the live objects, least recently used first, and their weights; shapes (n,)."""
         keys, weights = np.empty(len(self), np.uint64), np.empty(len(self), np.int64)
         self._library.spreds_stack_list(self.handle, keys.ctypes.data, weights.ctypes.data)
         return keys, weights
 
     def held(self) -> tuple[int, int]:
-        """Of the live objects that the server itself holds, as far as is known: how many, and
-        their weight."""
+        """Count the live objects that the server itself holds, as far as is known. Returns how
+        many, and their weight."""
         count = np.zeros(1, np.uint64)
         weight = self._library.spreds_stack_held(self.handle, count.ctypes.data)
         return int(count[0]), int(weight)
 
     def grown(self) -> tuple[int, int, int]:
-        """Of those of ``held`` whose weight is known since the server came to hold them: how many,
-        what they weighed then, and what they weigh now."""
+        """Count those of ``held`` whose weight is known since the server came to hold them. Returns
+        how many, what they weighed then, and what they weigh now."""
         told = np.zeros(2, np.int64)
         first, count = told[:1], told[1:]
         weight = self._library.spreds_stack_grown(self.handle, first.ctypes.data, count.ctypes.data)
@@ -133,7 +133,8 @@ class LruStack:
         self._library.spreds_stack_clear(self.handle)
 
     def below(self, depth: int) -> list[int]:
-        """The objects with more than ``depth`` weight above them, least recently used first."""
+        """Return the objects with more than ``depth`` weight above them, least recently used
+        first."""
         deep = int(self._library.spreds_stack_below(self.handle, depth))
         keys: list[int] = self._keys()[:deep].tolist()
         return keys

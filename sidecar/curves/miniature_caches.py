@@ -1,4 +1,4 @@
-"""Small caches that evict as Redis' LFU does.
+"""Simulates small caches that evict as Redis' LFU does.
 
 The eviction is that of ``src/evict.c`` in Redis 7.0: a few random keys are looked at, the best
 candidates stay in a pool of 16, the pool's best is evicted.
@@ -22,7 +22,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EvictionSettings:
-    """A server's ``maxmemory-samples`` and the two settings of LFU."""
+    """Holds a server's ``maxmemory-samples`` and the two settings of LFU."""
 
     samples: int = 5
     lfu_log_factor: int = 10
@@ -30,14 +30,14 @@ class EvictionSettings:
 
     @classmethod
     def of(cls, reading: ServerReading) -> EvictionSettings:
-        """Those that are in force."""
+        """Return those that are in force."""
         return cls(
             reading.maxmemory_samples, reading.lfu_log_factor, reading.lfu_decay_time_minutes
         )
 
 
 class MiniatureCaches:
-    """Caches of several sizes that see one stream of accesses, at first without room; see
+    """Simulates caches of several sizes that see one stream of accesses, at first without room; see
     ``kernel/miniature_caches.c``."""
 
     def __init__(self, cache_count: int, settings: EvictionSettings) -> None:
@@ -57,11 +57,11 @@ class MiniatureCaches:
             self._library.spreds_caches_free(self._caches)
 
     def __len__(self) -> int:
-        """Objects that any of them knows."""
+        """Count the objects that any of them knows."""
         return int(self._library.spreds_caches_live(self._caches))
 
     def set_capacities(self, capacities: Sequence[float]) -> None:
-        """Of each, in the weights' unit; at any time."""
+        """Set each cache's capacity, in the weights' unit; at any time."""
         told = np.array(capacities, dtype=np.float64)
         self._library.spreds_caches_set_capacities(self._caches, told.ctypes.data)
 
@@ -71,7 +71,7 @@ class MiniatureCaches:
         self._library.spreds_caches_add_weight(self._caches, more)
 
     def weight(self, place: int) -> int:
-        """Of what the cache at this place holds."""
+        """Return the weight of what the cache at this place holds."""
         return int(self._library.spreds_caches_weight(self._caches, place))
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Miniature simulation of Redis' own eviction, for policies that are not stack algorithms.
+"""Simulates Redis' own eviction in miniature, for policies that are not stack algorithms.
 
 Caches of several sizes, each scaled down by the sampling rate R, see the sampled accesses only
 (Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class MiniatureSimulation:
-    """Misses of a server's policy at several sizes.
+    """Simulates the misses of a server's policy at several sizes.
 
     Attributes:
         sizes_bytes: shape (k,), memory of the keys (no baseline), increasing.
@@ -37,21 +37,21 @@ class MiniatureSimulation:
         self._rate, self._pinned_bytes = 0.0, 0.0
 
     def __len__(self) -> int:
-        """Objects that any of its caches knows."""
+        """Count the objects that any of its caches knows."""
         return len(self._caches)
 
     def set_rate(self, rate: float, pinned_bytes: float = 0.0) -> None:
-        """Set R: the caches are so much smaller than what they stand for, and that is what
-        ``pinned_bytes`` of keys that are never evicted leave."""
+        """Set R: each cache holds R times what its size leaves beside ``pinned_bytes`` of keys that
+        are never evicted."""
         left = np.maximum(0.0, self.sizes_bytes - pinned_bytes)
         self._caches.set_capacities((left * rate).tolist())
         self._rate, self._pinned_bytes = rate, pinned_bytes
 
     @property
     def depths_bytes(self) -> FloatArray:
-        """Where its misses stand on a curve, shape (k,): at ``sizes_bytes``, but the least cache
-        that has room for all keys misses no more often than one that is just filled by them. There
-        a curve ends in a bend, which a straight line between two sizes would cut."""
+        """Return where its misses stand on a curve, shape (k,): at ``sizes_bytes``, but for one.
+        The least cache with room for all keys misses no more often than one that they just fill.
+        There a curve ends in a bend, which a straight line between two sizes would cut."""
         depths = self.sizes_bytes.copy()
         weight = self._caches.weight(len(depths) - 1)
         if weight and self._rate:
@@ -78,11 +78,13 @@ class MiniatureSimulation:
         self._window_misses += new.sum(axis=0)
 
     def take_window(self, depth_bytes: float = 0.0) -> float:
-        """Misses since the last call, of a server with room for so many bytes of keys."""
+        """Return the misses since the last call, of a server with room for so many bytes of
+        keys."""
         window, self._window_misses = self._window_misses, np.zeros(len(self.sizes_bytes))
         return float(np.interp(depth_bytes, self.depths_bytes, window))
 
 
 def simulated_sizes(budget_bytes: int) -> FloatArray:
-    """Of the caches, in bytes: from the budget down to 1/256 of it, a tenth smaller each."""
+    """Return the caches' sizes in bytes: from 1/256 of the budget up to it, each a tenth below the
+    next."""
     return np.geomspace(1 / 256, 1, 48) * budget_bytes

@@ -1,4 +1,4 @@
-"""The histogram of stack distances, and the miss ratios that it stands for."""
+"""Holds the histogram of stack distances, and gives the miss ratios that it stands for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
 
 
 class MissRatioHistogram:
-    """Fading counts of reads by stack distance, by each memory length.
+    """Holds fading counts of reads by stack distance, by each memory length.
 
     Counts are estimates of all reads (a sampled one weighs 1 / R), beside the true number of
     reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
@@ -68,7 +68,7 @@ class MissRatioHistogram:
             part.step(cycles)
 
     def forget(self) -> None:
-        """As if nothing had been counted."""
+        """Forget all that was counted."""
         for part in self._parts():
             part.forget()
 
@@ -87,14 +87,15 @@ class MissRatioHistogram:
         )
 
     def miss_ratios(self, length: int = CYCLE) -> FloatArray:
-        """Shape (k,): the miss ratio of a cache of each edge's size; 1 without any reads."""
+        """Return the miss ratio of a cache of each edge's size, shape (k,); 1 without any reads."""
         reads = float(self.reads.by(length))
         if reads <= 0:
             return np.ones(len(EDGES_BYTES))
         return _tails(self.counts.by(length), reads)
 
     def standard_errors(self, length: int = CYCLE) -> FloatArray:
-        """Shape (k,): standard error of ``miss_ratios`` from which objects happen to be sampled.
+        """Return standard errors of ``miss_ratios``, shape (k,): how far it matters which objects
+        are sampled.
 
         The objects fall into ``GROUPS`` groups by their hash; each group is an independent, smaller
         sample, and the spread between them tells the error of their mean.
@@ -114,7 +115,8 @@ def _tails(counts: FloatArray, reads: float) -> FloatArray:
 
 
 def _shifted(counts: FloatArray, shift: float) -> FloatArray:
-    """Counts moved by ``shift`` buckets; the last bucket (never a hit) stays, ends collect."""
+    """Return counts moved by ``shift`` buckets; the last bucket (never a hit) stays, ends
+    collect."""
     moved = np.zeros_like(counts)
     last = len(counts) - 1
     places = np.clip(np.arange(last) + shift, 0, last - 1)

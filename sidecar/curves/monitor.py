@@ -1,4 +1,4 @@
-"""One server's monitor: samples in, an estimate of its miss-ratio curve out."""
+"""Turns one server's samples into an estimate of its miss-ratio curve."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class RateIncrease:
         self.successor = None
 
     def take(self, batch: Batch, parts: Parts) -> Shards:
-        """The stack to go on with. The successor, if there is one, takes what the present one has
-        taken."""
+        """Return the stack to go on with. The successor, if there is one, takes what the present
+        one has taken."""
         shards = parts.shards
         if shards.threshold is None or shards.threshold >= batch.threshold:
             self.successor = None
@@ -205,7 +205,7 @@ class ServerMonitor:
         self.anchor.decay(0.5**cycles)
 
     def forget(self) -> None:
-        """As if no read had been counted."""
+        """Forget all reads that were counted."""
         self.counts.forget()
         self.anchor.decay(0.0)
 

@@ -1,4 +1,4 @@
-"""Groups of sampled objects: each is a smaller sample, and independent of the others."""
+"""Divides sampled objects into groups: each is a smaller sample, and independent of the others."""
 
 from __future__ import annotations
 

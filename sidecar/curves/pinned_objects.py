@@ -1,4 +1,4 @@
-"""Objects that a server never evicts: keys without a TTL, under ``volatile-*``."""
+"""Follows objects that a server never evicts: keys without a TTL, under ``volatile-*``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.samples.wire_format import FLAG_TTL, Operation
 
 
 class PinnedReads(NamedTuple):
-    """What accesses are for the stack of the others.
+    """Holds what accesses are for the stack of the others.
 
     Attributes:
         operations: shape (n,), of all accesses, with a DELETE where an object is pinned.
@@ -27,7 +27,7 @@ class PinnedReads(NamedTuple):
 
 
 class PinnedObjects:
-    """The sampled ones, and an estimate for all.
+    """Holds the sampled ones, and an estimate for all.
 
     Attributes:
         weights: in bytes, by key.
@@ -46,7 +46,7 @@ class PinnedObjects:
 
     @property
     def total_weight(self) -> int:
-        """Of the sampled ones."""
+        """Return the weight of the sampled ones."""
         return self._weight
 
     def bytes_at(self, rate: float) -> float:
@@ -71,7 +71,7 @@ class PinnedObjects:
         self._scale = min(1.0, count / seen) if seen else 1.0
 
     def take(self, part: Accesses, rate: float) -> PinnedReads:
-        """Follow the accesses: who is pinned by them, and who no longer."""
+        """Follow the accesses, which pin some objects and unpin others."""
         weights = self.weights
         operations = part.operations.copy()
         read_is_pinned: list[bool] = []

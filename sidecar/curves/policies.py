@@ -1,4 +1,4 @@
-"""The policies that can be predicted."""
+"""Lists the policies that can be predicted."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ VOLATILE_POLICIES = ("volatile-lru", "volatile-lfu", "volatile-random")
 
 
 def eviction_samples(reading: ServerReading) -> int:
-    """How many keys are looked at for each eviction; 1 stands for a random one."""
+    """Return how many keys are looked at for each eviction; 1 stands for a random one."""
     return 1 if reading.maxmemory_policy.endswith("-random") else reading.maxmemory_samples

@@ -1,4 +1,5 @@
-"""What was counted of one server's reads, by each memory, and the misses that it stands for."""
+"""Holds what was counted of one server's reads, by each memory, and the misses that it stands
+for."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _KNOWN_BEFORE = 0.99
 
 
 class GrowthMargin:
-    """How much deeper reads will reach than they did: a margin for chance, and growth.
+    """Tells how much deeper reads will reach than they did: a margin for chance, and growth.
 
     Of one server's stack.
 
@@ -47,7 +48,8 @@ class GrowthMargin:
         self._was_known = False
 
     def step(self, weight_bytes: float, objects: int) -> None:
-        """At the end of a step: what the stack stands for, and objects in it."""
+        """End a step: take the weight that the stack stands for, and the number of objects in
+        it."""
         self._weights.append(weight_bytes)
         self._objects = objects
         self._was_known |= len(self._weights) > _STEPS and not self._is_unknown
@@ -59,15 +61,15 @@ class GrowthMargin:
 
     @property
     def growth_ratio(self) -> float:
-        """g above; 0 until it is known."""
+        """Return g above; 0 until it is known."""
         if len(self._weights) <= _STEPS or self._weights[-1] <= 0:
             return 0.0
         return _TIMES_AHEAD * max(0.0, 1 - self._weights[0] / self._weights[-1])
 
     @property
     def error_ratio(self) -> float:
-        """Of a curve where so much is new that most keys had no time to come back: 1 where nothing
-        was ever known, and hardly less where something was; else 0."""
+        """Return a curve's error while most keys had no time to come back, since so much is new. It
+        is 1 where nothing was ever known, and hardly less where something was. Else it is 0."""
         if not self._is_unknown:
             return 0.0
         return _KNOWN_BEFORE if self._was_known else 1.0
@@ -77,7 +79,8 @@ class GrowthMargin:
         return self.growth_ratio > _MOST_GROWTH
 
     def filled_shares(self, held_bytes: FloatArray, full_bytes: float) -> FloatArray:
-        """In how much of the time lately servers that hold so much were full; shape as given.
+        """Return for how much of the time lately servers that hold so much were full; shape as
+        given.
 
         The server that there is has been so with ``full_bytes``. A larger one was when more had
         been read than it holds.
@@ -89,7 +92,7 @@ class GrowthMargin:
         return np.asarray(np.clip((last - held_bytes) / (last - first), 0.0, 1.0))
 
     def depths(self, depths_bytes: FloatArray) -> FloatArray:
-        """What depths are to be taken for; shape as given."""
+        """Return what depths are to be taken for; shape as given."""
         margin = 1 + _MARGIN_ERRORS / np.sqrt(max(_FEWEST_OBJECTS, self._objects))
         grown = np.ones(len(depths_bytes))
         if growth := self.growth_ratio:
@@ -107,7 +110,7 @@ _FIRST_ERROR = 0.05
 
 
 class WindowError:
-    """How far off the last predictions were, in the windows that they were made for.
+    """Tells how far off the last predictions were, in the windows that they were made for.
 
     Of one server: a mean square that fades.
 
@@ -122,12 +125,12 @@ class WindowError:
 
     @property
     def ratio(self) -> float:
-        """Root of the mean square, of miss ratios."""
+        """Return the root of the mean square, of miss ratios."""
         return float(np.sqrt(self._square / self._weight))
 
     @property
     def sums(self) -> tuple[float, float]:
-        """What it knows of windows that are over; may be set."""
+        """Return what it knows of windows that are over; may be set."""
         return self._square, self._weight
 
     @sums.setter
@@ -135,7 +138,7 @@ class WindowError:
         self._square, self._weight = sums
 
     def predict(self, curve: MissRatioCurve) -> None:
-        """What is said of the window that begins."""
+        """Take what is said of the window that begins."""
         self._predicted = curve
 
     def compare(self, sizes_bytes: FloatArray, miss_ratios: FloatArray, samples: float) -> None:
@@ -150,7 +153,7 @@ class WindowError:
 
 
 class ReadCounts:
-    """Of one server.
+    """Counts the reads of one server.
 
     Attributes:
         histogram: by stack distance.
@@ -202,8 +205,8 @@ class ReadCounts:
         self._window_reads += float(self.histogram.reads.last)
 
     def know_eviction(self, samples: int, full_bytes: float, pinned_bytes: float) -> None:
-        """The server looks at so many keys for each eviction (``maxmemory-samples``; 1 stands for
-        random ones), is full with ``full_bytes`` of keys (0: is not) and never evicts
+        """Know that the server looks at so many keys for each eviction (``maxmemory-samples``; 1
+        stands for random ones). It is full with ``full_bytes`` of keys (0: is not) and never evicts
         ``pinned_bytes`` of them."""
         self._samples, self._full_bytes, self.pinned_bytes = samples, full_bytes, pinned_bytes
         self.follow_eviction()
@@ -221,8 +224,8 @@ class ReadCounts:
         self.eviction = SampledEviction(self._samples, ratios, filled)
 
     def bending(self, least_bytes: float, most_bytes: float) -> float:
-        """By how much the server's eviction changes the miss ratio of exact LRU at most, where
-        there is room for so many bytes of keys."""
+        """Return by how much the server's eviction changes the miss ratio of exact LRU at most,
+        where so many bytes of keys have room."""
         if self.eviction is None:
             return 0.0
         depths, bent = self.miss_ratios(CYCLE)
@@ -231,8 +234,8 @@ class ReadCounts:
         return float(np.abs(bent - exact)[within].max(initial=0.0))
 
     def lost(self, distances_bytes: FloatArray, held_bytes: float) -> float:
-        """How many of the reads at these stack distances, shape (n,), miss where there is room for
-        so many bytes of keys; the policy is a stack's."""
+        """Return how many of the reads at these stack distances, shape (n,), miss where so many
+        bytes of keys have room. The policy is a stack's."""
         if self.eviction is None:
             return float(np.count_nonzero(distances_bytes > held_bytes))
         pinned = self.pinned_bytes
@@ -256,7 +259,7 @@ class ReadCounts:
         self._window, self._window_reads, self._is_mixed = None, 0.0, False
 
     def forget(self) -> None:
-        """As if no read had been counted."""
+        """Forget all reads that were counted."""
         self.window_error = WindowError()
         self._begin_window()
         self.seconds.forget()
@@ -266,7 +269,8 @@ class ReadCounts:
         self.eviction = None
 
     def miss_ratios(self, length: int) -> tuple[FloatArray, FloatArray]:
-        """Depths in bytes, and the miss ratio of a server that holds so many bytes of keys."""
+        """Return depths in bytes, and the miss ratio of a server that holds so many bytes of
+        keys."""
         if self.simulation is None:
             exact = self.histogram.miss_ratios(length)
             if self.eviction is None:
@@ -280,14 +284,14 @@ class ReadCounts:
     def _bent(
         self, rows: FloatArray, depths_bytes: FloatArray, eviction: SampledEviction
     ) -> tuple[FloatArray, FloatArray]:
-        """Misses of the server's eviction from those of exact LRU, shape (n, k), and the depths
-        that they are of."""
+        """Return the misses of the server's eviction from those of exact LRU, shape (n, k), and the
+        depths that they are of."""
         held = GRID_BYTES + self.pinned_bytes
         found = np.stack([np.interp(held, depths_bytes, row) for row in rows])
         return eviction.bent(found), held
 
     def reads(self, memory: HalfLife | None) -> float:
-        """Reads a second: by a memory, or in the last step (``None``)."""
+        """Return the reads a second: by a memory, or in the last step (``None``)."""
         reads, seconds = self.histogram.reads, self.seconds
         if memory is None:
             return float(reads.last) / max(1e-9, float(seconds.last))
@@ -303,8 +307,8 @@ class ReadCounts:
     def misses(
         self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False
     ) -> FloatArray:
-        """Misses a second of servers of these sizes: by a memory and looking ahead, or as they
-        were in the last step (``None``). Shape as given.
+        """Return the misses a second of servers of these sizes: by a memory and looking ahead, or
+        as they were in the last step (``None``). Shape as given.
 
         By group: what each group of objects says, as if it stood for all; shape (GROUPS, n).
         """
@@ -320,11 +324,13 @@ class ReadCounts:
         return np.asarray((found if by_group else found[0]) / read * self.reads(memory))
 
     def filled_bytes(self, sizes_bytes: FloatArray) -> FloatArray:
-        """By the misses of the last step, of servers of these sizes; shape as given."""
+        """Return what the last step's misses fill in servers of these sizes, in bytes; shape as
+        given."""
         return self.misses(sizes_bytes, None) * float(self.seconds.last) * self.object_bytes
 
     def _tails(self, memory: HalfLife | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
-        """Misses that were counted, shape (1 or GROUPS, k), of servers with keys of k sizes."""
+        """Return the misses that were counted, shape (1 or GROUPS, k), of servers with keys of k
+        sizes."""
         if self.simulation is not None:
             misses, depths = self.simulation.misses, self.simulation.depths_bytes
             groups = misses.last if memory is None else misses.faded[memory.shape]

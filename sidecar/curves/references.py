@@ -1,4 +1,4 @@
-"""Sampled records as the stack takes them, and the reads that result from them."""
+"""Holds sampled records as the stack takes them, and the reads that result from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Sampled reads of one batch.
+    """Holds the sampled reads of one batch.
 
     Attributes:
         distances_bytes: shape (n,), the cache size from which the read is a hit; ``inf`` if it
@@ -38,11 +38,11 @@ class References:
 
     @property
     def have_ttl(self) -> npt.NDArray[np.bool_]:
-        """Of the records, shape (record_count,)."""
+        """Tell which of the records have a TTL, shape (record_count,)."""
         return np.asarray((self.records["flags"] & FLAG_TTL) != 0)
 
     def timed_accesses(self) -> TimedAccesses:
-        """The records, for what expires."""
+        """Return the records for what follows expiries."""
         flags = self.records["flags"]
         left_seconds = self.records["ttl_ms"] / 1000
         left_seconds[(flags & FLAG_TTL_KNOWN) == 0] = np.nan
@@ -58,7 +58,7 @@ class References:
 
 @dataclass(frozen=True, eq=False)
 class Accesses:
-    """Columns of records between two flushes, shapes (n,); weights are 0 where unknown.
+    """Holds columns of records between two flushes, shapes (n,); weights are 0 where unknown.
 
     ``ttl_known``: no TTL means that the object has none, and not that nobody has looked.
     """
@@ -70,7 +70,7 @@ class Accesses:
     ttl_known: npt.NDArray[np.bool_]
 
     def part(self, start: int, end: int) -> Accesses:
-        """The accesses from ``start`` up to, but not including, ``end``."""
+        """Return the accesses from ``start`` up to, but not including, ``end``."""
         if end - start == len(self.keys):
             return self
         part = slice(start, end)

@@ -1,4 +1,4 @@
-"""Counts that fade, over several memory lengths at once."""
+"""Holds counts that fade, over several memory lengths at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ STEPS_A_CYCLE = 12
 
 
 class HalfLife(NamedTuple):
-    """How far back one looks, as places in ``HALF_LIVES_CYCLES``, or ``DAY`` or ``WEEK``: for the
-    rate of reads, which is known exactly, and for the shape of the curve, which takes many
-    samples."""
+    """Says how far back one looks, as places in ``HALF_LIVES_CYCLES``, or ``DAY`` or ``WEEK``. One
+    place is for the rate of reads, which is known exactly. The other is for the shape of the curve,
+    which takes many samples."""
 
     rate: int
     shape: int
@@ -33,7 +33,7 @@ MEMORIES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), Half
 
 
 class Remembered:
-    """An array that is added to.
+    """Holds an array that is added to.
 
     Attributes:
         new: since the last step.
@@ -55,11 +55,11 @@ class Remembered:
         self.new = np.zeros_like(self.last)
 
     def by(self, length: int) -> FloatArray:
-        """What a memory length holds now; shape as given."""
+        """Return what a memory length holds now; shape as given."""
         return np.asarray(self.faded[length] + self.new)
 
     def forget(self) -> None:
-        """As if nothing had been counted."""
+        """Forget all that was counted."""
         for part in (self.new, self.last, self.faded):
             part[...] = 0.0
 

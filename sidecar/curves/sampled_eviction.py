@@ -1,4 +1,4 @@
-"""What Redis' eviction, which looks at a few keys, makes of the curve of exact LRU.
+"""Says what Redis' eviction, which looks at a few keys, makes of the curve of exact LRU.
 
 ``src/evict.c`` looks at ``maxmemory-samples`` keys (K) for each eviction, keeps the best candidates
 in a pool and evicts the best of these. In the long run as many candidates leave the pool evicted as
@@ -41,8 +41,8 @@ class SampledEviction:
     """
 
     def __init__(self, samples: int, miss_ratios: FloatArray, evicting: FloatArray) -> None:
-        """From the curve of exact LRU at ``GRID_BYTES``; ``evicting`` tells how often a cache of
-        each size was full: until then it evicts nothing. Both of shape (k,)."""
+        """Start from the curve of exact LRU at ``GRID_BYTES``. ``evicting`` tells how often a cache
+        of each size was full; until then it evicts nothing. Both have shape (k,)."""
         spread, offsets = _spread(samples)
         self._offsets = offsets
         self._loss: tuple[float, FloatArray] | None = None
@@ -65,18 +65,19 @@ class SampledEviction:
         self._weights = share * self._weights + (1 - share) * self._exact
 
     def _around(self, rows: FloatArray) -> FloatArray:
-        """Each row's values at every size of the grid and the offsets from it, the row's ends going
-        on; shape (n, k, offsets)."""
+        """Return each row's values at every size of the grid and the offsets from it, the row's
+        ends going on; shape (n, k, offsets)."""
         low, high = -self._offsets[0], self._offsets[-1]
         padded = np.pad(rows, ((0, 0), (low, high)), mode="edge")
         return np.lib.stride_tricks.sliding_window_view(padded, len(self._offsets), axis=1)
 
     def bent(self, rows: FloatArray) -> FloatArray:
-        """Misses of this eviction from those of exact LRU, both at ``GRID_BYTES``; shape (n, k)."""
+        """Return the misses of this eviction from those of exact LRU, both at ``GRID_BYTES``; shape
+        (n, k)."""
         return np.asarray(np.einsum("nko,ko->nk", self._around(rows), self._weights))
 
     def lost(self, distances_bytes: FloatArray, size_bytes: float) -> FloatArray:
-        """How probably reads at these stack distances miss in a cache of this size; shape as
+        """Return how probably reads at these stack distances miss in a cache of this size; shape as
         given."""
         if size_bytes <= 0:
             return np.ones(len(distances_bytes))
@@ -86,8 +87,8 @@ class SampledEviction:
         return np.asarray(np.interp(relative, first + np.arange(len(values)), values))
 
     def loss(self, size_bytes: float) -> tuple[float, FloatArray]:
-        """The same as a table: the first place, in ``PER_OCTAVE``-ths of a doubling of the distance
-        from the size, and the values there and at each whole step from it."""
+        """Return the same as a table. Its first place is in ``PER_OCTAVE``-ths of a doubling of the
+        distance from the size. Values are there, and at each whole step from it."""
         if self._loss is None or self._loss[0] != size_bytes:
             place = np.log2(size_bytes / GRID_BYTES[0]) * PER_OCTAVE if size_bytes > 0 else 0.0
             row = self._weights[int(np.clip(round(place), 0, len(GRID_BYTES) - 1))]
@@ -103,8 +104,8 @@ def _steps_per_part(samples: int) -> int:
 # A server says how many samples it takes.
 @lru_cache(maxsize=16)
 def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Which points of the grid stand for each step's relative size, shape (steps + 1, offsets), and
-    the offsets of these points from the size of the cache."""
+    """Return which points of the grid stand for each step's relative size, shape (steps + 1,
+    offsets). Also return the offsets of these points from the size of the cache."""
     per_part = _steps_per_part(samples)
     steps = np.arange(per_part * _PARTS + 1) / per_part
     edges = 1 + (steps - 1) / samples
@@ -121,8 +122,8 @@ def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
 
 
 def _lost(beyond: FloatArray, ratios: FloatArray, samples: int, width: float) -> FloatArray:
-    """Share of the objects that is lost in each step, shape as ``beyond``, the miss ratios of exact
-    LRU there; ``ratios``, shape (k,), are those of the cache itself."""
+    """Return the share of the objects that is lost in each step, shape as ``beyond``, the miss
+    ratios of exact LRU there. ``ratios``, shape (k,), are those of the cache itself."""
     behind = np.full(len(ratios), 1 / samples)  # the part of the cache that is older
     surviving = np.ones(len(ratios))
     lost = np.empty_like(beyond)

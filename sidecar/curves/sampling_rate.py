@@ -1,4 +1,4 @@
-"""The rate at which a server's keys are sampled, where it is to find itself."""
+"""Finds the rate at which a server's keys are sampled, where it is to find itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BETWEEN_INCREASES_SECONDS = 60.0
 
 
 class SamplingRate:
-    """T of one server's sampler, so that a quarter of the objects that its monitor may keep are
-    there, and a second has no more than ``MOST_SAMPLES_PER_SECOND``; nor less than the default for
-    that. Policies that are simulated, which is dear, are sampled at the default rate.
+    """Sets T of one server's sampler. A quarter of the objects that its monitor may keep are to be
+    there, and no more than ``MOST_SAMPLES_PER_SECOND`` in a second. T is not less than the default
+    for that. Policies that are simulated, which is dear, are sampled at the default rate.
 
     What it chooses is the ``threshold`` of the key.
     """
@@ -59,7 +59,7 @@ class SamplingRate:
         self._key.threshold = chosen
 
     def _chosen(self, monitor: ServerMonitor, old: int, samples_per_second: float) -> int:
-        """T in place of ``old``, at which that many samples come."""
+        """Return T in place of ``old``, at which that many samples come."""
         shards, least = monitor.shards, round(DEFAULT_RATE * self._modulus)
         if shards.simulation is not None:
             return min(old, least)

@@ -1,4 +1,4 @@
-"""What a server served, by its own counters and by its sampler's."""
+"""Tells what a server served, by its own counters and by its sampler's."""
 
 from __future__ import annotations
 
@@ -36,25 +36,26 @@ class ServedReads(NamedTuple):
 
     @property
     def reads(self) -> int:
-        """All of them."""
+        """Return the hits and misses together."""
         return self.hits + self.misses
 
     @property
     def miss_ratio(self) -> float | None:
-        """``None`` without reads."""
+        """Return the share of misses; ``None`` without reads."""
         return self.misses / self.reads if self.reads else None
 
     @property
     def inserted_per_read(self) -> float | None:
-        """``None`` without reads; no server brings in more than ``MOST_INSERTED`` for each."""
+        """Return what came in for each read, at most ``MOST_INSERTED``, as on any server; ``None``
+        without reads."""
         return min(MOST_INSERTED, self.inserted / self.reads) if self.reads else None
 
 
 def served_between(
     previous: ServerReading, reading: ServerReading, sampled_reads: float
 ) -> ServedReads:
-    """From one reading of a process to another; ``sampled_reads`` is what the sampler saw
-    meanwhile. None at all: the counters began anew, and too little was counted since."""
+    """Return what a process served between two readings; ``sampled_reads`` is what the sampler saw
+    meanwhile. It is nothing if the counters began anew and too little was counted since."""
     hits = reading.keyspace_hits - previous.keyspace_hits
     misses = reading.keyspace_misses - previous.keyspace_misses
     counted = reading.keyspace_hits + reading.keyspace_misses
@@ -75,8 +76,8 @@ def served_between(
 def read_rate(
     served: ServedReads, sampled_reads: float, seconds: float, remembered: float | None
 ) -> float:
-    """Reads a second: as ``remembered``, or else of the last window. Of a sampler that tells
-    nothing the server's counters are all that is known."""
+    """Return the reads a second: ``remembered``, or else those of the last window. If a sampler
+    tells nothing, the server's counters are all that is known."""
     if remembered is None or (not sampled_reads and served.reads >= QUIET_READS):
         return (served.reads or sampled_reads) / seconds
     return remembered
@@ -88,8 +89,8 @@ def is_full(reading: ServerReading) -> bool:
 
 
 def tells_of_its_size(previous: ServerReading, reading: ServerReading) -> bool:
-    """Whether the misses between the readings are those of its ``maxmemory``: the server stood at
-    one, and was full, or it held as much as before all the time and did not fill the one that it
+    """Whether the misses between the readings are those of its ``maxmemory``. The server stood at
+    one, and was full. Or it held as much as before all the time and did not fill the one that it
     had. One that fills misses what it will have soon."""
     if not previous.maxmemory_bytes or not reading.maxmemory_bytes:
         return False
@@ -107,8 +108,8 @@ def is_as_much(before: int, now: int) -> bool:
 
 
 def batch_reads(last: Batch | None, batch: Batch, sampled_reads: int, rate: float) -> float:
-    """Reads that a batch stands for: by the sampler's count, less what went with lost batches. Of
-    the first batch seen only its samples tell, at R."""
+    """Return the reads that a batch stands for: by the sampler's count, less what went with lost
+    batches. Of the first batch seen only its samples tell, at R."""
     if last is None and batch.sequence:
         return sampled_reads / rate if rate else 0.0
     reads, sampled = batch.seen_reads, batch.sampled

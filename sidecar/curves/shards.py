@@ -1,6 +1,7 @@
-"""SHARDS: stack distances of all objects, estimated from spatially sampled ones.
+"""SHARDS estimates stack distances of all objects from spatially sampled ones.
 
-After Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with SHARDS*, FAST'15.
+It follows Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with SHARDS*,
+FAST'15.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _SMALL_BYTES, _SMALL_STEP_BYTES = 128, 16
 def allocated_bytes(
     sizes_bytes: npt.NDArray[np.int64], is_libc: bool = False
 ) -> npt.NDArray[np.int64]:
-    """Each size rounded up to jemalloc's class: multiples of 16 bytes up to 128, then four to each
-    doubling (its manual, "Implementation notes"). Or, for a server that was built with the C
-    library's (``is_libc``), to what glibc gives: 24 bytes, and 16 more each time, of which it keeps
-    8 before them for itself. Shape as given.
+    """Return each size rounded up to jemalloc's class: multiples of 16 bytes up to 128, then four
+    to each doubling (its manual, "Implementation notes"). For a server that was built with the C
+    library's (``is_libc``), round up to what glibc gives. That is 24 bytes, and 16 more each time,
+    of which it keeps 8 before them for itself. Shape as given.
 
     A record tells key and value as one size, and they are allocated apart: the value is mostly the
     larger part. Without the classes, what is learnt of large objects would be added to small ones.
@@ -90,12 +91,12 @@ class Shards:
         self._whole_databases = WholeDatabases()
 
     def __len__(self) -> int:
-        """Live objects."""
+        """Count the live objects."""
         return len(self.stack) + len(self.pinned)
 
     @property
     def rate(self) -> float:
-        """R = T / P in force here; 0 before the first batch."""
+        """Return R = T / P in force here; 0 before the first batch."""
         return (self.threshold or 0) / self.modulus
 
     @property
@@ -110,7 +111,7 @@ class Shards:
 
     @property
     def pinned_bytes(self) -> float:
-        """See ``PinnedObjects.bytes_at``."""
+        """Return ``PinnedObjects.bytes_at`` the rate; 0 unless the policy is ``volatile-*``."""
         return self.pinned.bytes_at(self.rate) if self.volatile else 0.0
 
     def know_pinned(self, count: int) -> None:
@@ -164,7 +165,7 @@ class Shards:
     def _taken(
         self, batch: Batch
     ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64], npt.NDArray[np.uint8], FloatArray]:
-        """Of the records that are sampled here: they, their objects, operations and times."""
+        """Return the records that are sampled here, and their objects, operations and times."""
         columns = batch.records, batch.ids, batch.operations, batch.times_us
         if self.threshold == batch.threshold:
             return columns
@@ -176,9 +177,9 @@ class Shards:
     def _access(
         self, part: Accesses, default_bytes: int, now_seconds: int
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """For each read what ``LruStack.access`` returns, and the bytes that are pinned. The stack
-        and the simulation do not see a pinned read, and only learn that the object is not there:
-        nothing lies above it, and it takes nothing itself."""
+        """Return what ``LruStack.access`` does for each read, and the bytes that are pinned. The
+        stack and the simulation do not see a pinned read, and only learn that the object is not
+        there. Nothing lies above it, and it takes nothing itself."""
         taken = self.pinned.take(part, self.rate) if self.volatile else None
         if taken is not None:
             part = replace(part, operations=taken.operations)
@@ -274,16 +275,16 @@ class Shards:
             self.simulation.keep_only(lambda key: key in stack)
 
     def mean_held_weight(self) -> float | None:
-        """Mean bytes of the sampled objects that the server holds; ``None`` if they are fewer than
-        ``_FEWEST_HELD``."""
+        """Return the mean bytes of the sampled objects that the server holds; ``None`` if they are
+        fewer than ``_FEWEST_HELD``."""
         count, weight = self.stack.held()
         count += len(self.pinned)
         weight += self.pinned.total_weight
         return weight / count if count >= _FEWEST_HELD else None
 
     def first_share(self) -> float:
-        """What the sampled objects that the server holds weighed when it came to hold them, of what
-        they weigh now; 1 where fewer than 32 are known from the start."""
+        """Return what held sampled objects weighed when the server came to hold them, as a share of
+        what they weigh now. It is 1 where fewer than 32 are known from the start."""
         count, first, weight = self.stack.grown()
         return first / weight if count >= _FEWEST_HELD else 1.0
 

@@ -1,5 +1,5 @@
-"""What a server's own counters say of the memory that it has: whether it fills it, and that it
-misses less often with it than its curve says."""
+"""Says what a server's own counters tell of its memory. Does the server fill it, and does it miss
+less often with it than its curve says?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ERRORS = 3.0
 
 
 class Unfilled:
-    """Of one server."""
+    """Watches whether one server fills its memory, and misses less often than its curve says."""
 
     def __init__(self) -> None:
         self._since_seconds: float | None = None
@@ -66,8 +66,8 @@ class Unfilled:
     def agreed(
         self, curve: MissRatioCurve, reading: ServerReading, for_seconds: float
     ) -> tuple[MissRatioCurve, int | None]:
-        """The curve as far as the server does not refute it, and its ``enough_bytes``: where it
-        hits each read of a loop, more memory cannot gain what a curve says that is off by its
+        """Return the curve as far as the server does not refute it, and its ``enough_bytes``. Where
+        it hits each read of a loop, more memory cannot gain what a curve says that is off by its
         edge."""
         size_bytes = reading.maxmemory_bytes
         if enough_bytes := self.enough_bytes(reading.at_seconds, for_seconds):
@@ -78,8 +78,8 @@ class Unfilled:
         return curve, enough_bytes
 
     def enough_bytes(self, now_seconds: float, for_seconds: float) -> int | None:
-        """The most that it held for so long or longer; ``None`` if it filled its memory in it, or
-        if what it holds changes."""
+        """Return the most that it held for so long or longer; ``None`` if it filled its memory in
+        it, or if what it holds changes."""
         since = self._since_seconds
         if since is None or now_seconds - since < for_seconds:
             return None
@@ -87,8 +87,8 @@ class Unfilled:
 
 
 def level_from(curve: MissRatioCurve, from_bytes: int, size_bytes: int) -> MissRatioCurve:
-    """The curve of a server that misses as often with ``from_bytes`` as with ``size_bytes``, which
-    it has: what it does not use, or would not, keeps no key."""
+    """Return the curve of a server that misses as often with ``from_bytes`` as with ``size_bytes``,
+    which it has. What it does not use, or would not, keeps no key."""
     level = float(curve.miss_ratio(size_bytes))
     below = curve.sizes_bytes < from_bytes
     end_bytes = max(float(curve.sizes_bytes[-1]), from_bytes + 1.0)
@@ -99,8 +99,8 @@ def level_from(curve: MissRatioCurve, from_bytes: int, size_bytes: int) -> MissR
 
 
 def at_most_from(curve: MissRatioCurve, from_bytes: int, miss_ratio: float) -> MissRatioCurve:
-    """The curve of a server that misses no more often than that with ``from_bytes``, nor with
-    more."""
+    """Return the curve of a server that misses no more often than that with ``from_bytes``, nor
+    with more."""
     below, beyond = curve.sizes_bytes < from_bytes - 1, curve.sizes_bytes > from_bytes
     before = float(curve.miss_ratio(from_bytes - 1))
     most = min(miss_ratio, float(curve.miss_ratio(from_bytes)))

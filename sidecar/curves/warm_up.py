@@ -1,4 +1,4 @@
-"""The time in which a server still holds much that its sampler has not seen yet."""
+"""Follows the time in which a server still holds much that its sampler has not seen yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BLOCK_READS = 2_000
 
 
 class WarmUp:
-    """Of one server, from the first sample on.
+    """Tells while one server is still being learnt, from the first sample on.
 
     What a server held before has no history. Its hits are put between what the stack has seen
     since and what the server can hold, and a simulated cache, which begins empty, takes them for

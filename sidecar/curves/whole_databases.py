@@ -1,6 +1,7 @@
-"""Flushes and swaps of whole databases: what they do to the objects of a sample.
+"""Follows flushes and swaps of whole databases: what they do to the objects of a sample.
 
-A client may do so thousands of times a second, and a batch has hundreds of them."""
+A client may do so thousands of times a second, and a batch has hundreds of them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MOST_WALKED_OBJECTS = 8 * LIVE_OBJECTS
 
 
 class TooManyFlushesError(ValueError):
-    """To follow them would take longer than the other servers can wait."""
+    """Says that to follow the flushes would take longer than the other servers can wait."""
 
 
 class DatabaseNumbers:
@@ -35,7 +36,7 @@ class DatabaseNumbers:
         self._has_swapped = False
 
     def numbered(self, batch: Batch) -> Batch:
-        """A batch with our numbers, and without its swaps."""
+        """Return a batch with our numbers, and without its swaps."""
         swaps = np.flatnonzero(batch.operations == Operation.SWAP).tolist()
         if not swaps and not self._has_swapped:
             return batch
@@ -57,21 +58,21 @@ class DatabaseNumbers:
 
 
 class Sample(Protocol):
-    """What ``Shards`` keeps of a server's objects."""
+    """Describes what ``Shards`` keeps of a server's objects."""
 
     stack: LruStack
     pinned: PinnedObjects
     simulation: MiniatureSimulation | None
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all objects."""
 
     def expire(self, keys: list[int]) -> None:
         """Take objects out; they leave holes."""
 
 
 class WholeDatabases:
-    """Takes flushes. Each walks all objects, which takes milliseconds: what is known to have no
+    """Takes flushes. Each walks all objects, which takes milliseconds. So what is known to have no
     object is passed over, and in one batch they may walk so many."""
 
     def __init__(self) -> None:
@@ -84,12 +85,12 @@ class WholeDatabases:
         self._walked_objects = 0
 
     def fill(self, keys: npt.NDArray[np.uint64]) -> None:
-        """Objects that are accessed, by their identities, shape (n,)."""
+        """Take objects that are accessed, by their identities, shape (n,)."""
         if self._empty:
             self._empty.difference_update((keys >> np.uint64(DB_SHIFT)).tolist())
 
     def take(self, record: np.void, sample: Sample) -> None:
-        """One record of a flush. Raises TooManyFlushesError."""
+        """Take one record of a flush. Raises TooManyFlushesError."""
         db = int(record["db"])
         if db == UNKNOWN_DB:
             sample.clear()

@@ -1,1 +1,1 @@
-"""How notifications of plans come from the cloud."""
+"""Brings notifications of plans from the cloud."""

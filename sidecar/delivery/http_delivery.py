@@ -1,4 +1,4 @@
-"""Delivery of notifications by SNS' POST to an address of the node."""
+"""Takes notifications that SNS POSTs to an address of the node."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def delivery_router(inbox: PlanInbox) -> Router:
 
 
 class HttpDelivery:
-    """An HTTP server in threads of its own. It binds at once, unless ``heir_of``, whose place it
-    will take, listens at the same address: then it listens with it until that is closed. An
-    address that somebody else has is a problem, and is tried again.
+    """Serves HTTP in threads of its own. It binds at once, unless ``heir_of``, whose place it will
+    take, listens at the same address: then it listens with it until that is closed. An address that
+    somebody else has is a problem, and is tried again.
 
     Raises:
         OSError: the address can never be bound.
@@ -74,7 +74,7 @@ class HttpDelivery:
             raise failure
 
     def _bind(self) -> OSError | None:
-        """Why it cannot be bound now."""
+        """Return why it cannot be bound now."""
         try:
             self._listening = self._listening or listen_at(*self._listen)
         except OSError as error:
@@ -106,7 +106,7 @@ class HttpDelivery:
                     return
 
     def expect(self, key: str) -> None:
-        """Nothing to do: plans are posted to us."""
+        """Do nothing: plans are posted to us."""
 
     def problem(self) -> str | None:
         return self._problem or self._inbox.problem()

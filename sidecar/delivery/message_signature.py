@@ -1,4 +1,4 @@
-"""Signatures of SNS messages, version 2 (RSA with SHA-256).
+"""Checks signatures of SNS messages, version 2 (RSA with SHA-256).
 
 After AWS, "Verifying the signatures of Amazon SNS messages" (SNS Developer Guide): the signed text
 is some of the message's fields in alphabetical order, each name and value on lines of their own.
@@ -68,7 +68,8 @@ class CertificateUnavailableError(Exception):
 
 
 def signed_text(message: Mapping[str, Any]) -> bytes:
-    """What SNS signs of a message: unambiguous where no field but ``Message`` has a line break."""
+    """Return what SNS signs of a message: unambiguous where no field but ``Message`` has a line
+    break."""
     fields = SIGNED_FIELDS[message["Type"]]
     return "".join(f"{key}\n{message[key]}\n" for key in fields if key in message).encode()
 
@@ -102,7 +103,7 @@ class SignatureCheck:
             )
 
     def problem(self) -> str | None:
-        """What may keep good messages out now, for people."""
+        """Say what may keep good messages out now, for people."""
         return self._fetches.problem(is_known=bool(self._proven))
 
     def check(self, message: Mapping[str, Any], sender: str = "") -> None:

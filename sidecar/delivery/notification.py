@@ -1,4 +1,4 @@
-"""SNS' message that a plan was stored: checked before anything in it is believed or fetched."""
+"""Checks SNS' message that a plan was stored, before anything in it is believed or fetched."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NotificationRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Notification:
-    """A message that is what it says.
+    """Holds a message that is what it says.
 
     Attributes:
         digest: of what SNS signed, by which a replay is known.
@@ -92,7 +92,7 @@ class NotificationCheck:
         self._done: OrderedDict[bytes, None] = OrderedDict()
 
     def problem(self) -> str | None:
-        """What may keep good messages out now, for people."""
+        """Say what may keep good messages out now, for people."""
         return self._signature.problem()
 
     def check(self, body: bytes, sender: str = "") -> Notification:
@@ -121,7 +121,7 @@ class NotificationCheck:
         return Notification(digest, plan_keys=self._plan_keys(message["Message"]))
 
     def remember(self, digest: bytes) -> None:
-        """From now on the message counts as replayed; call it when it has been dealt with."""
+        """Count the message as replayed from now on; call it when it has been dealt with."""
         with self._lock:
             self._done[digest] = None
             while len(self._done) > REMEMBERED_MESSAGES:

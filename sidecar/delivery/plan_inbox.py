@@ -1,4 +1,4 @@
-"""From a delivered message to a plan in hand: check, fetch, pass on; for HTTP and SQS alike."""
+"""Turns a delivered message into a plan in hand: check, fetch, pass on; for HTTP and SQS alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REMEMBERED_REFUSALS = 16
 
 
 class Verdict(enum.Enum):
-    """What became of a message, for the code that delivered it."""
+    """Says what became of a message, for the code that delivered it."""
 
     TAKEN = "taken"
     REFUSED = "refused"  # do not deliver it again
@@ -59,7 +59,7 @@ class PlanInbox:
         return key <= self._taken_until or key in self._refused
 
     def problem(self) -> str | None:
-        """What may keep good messages out now, for people."""
+        """Say what may keep good messages out now, for people."""
         return self._check.problem() or self._deferred
 
     def take(self, body: bytes, sender: str = "") -> Verdict:

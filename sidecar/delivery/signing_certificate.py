@@ -1,11 +1,12 @@
-"""Whose certificates sign the messages of one SNS topic.
+"""Knows whose certificates sign the messages of one SNS topic.
 
 Amazon serves the certificate alone, without those that lead to a root, from ``sns.REGION.SUFFIX``.
 It is issued to ``sns.SUFFIX``, or in some regions to ``sns-signing.REGION.SUFFIX`` or
 ``sns-REGION.SUFFIX`` (AWS SDK for Java, ``SnsHostProvider``). So the TLS of the download says that
 it is Amazon's, and the chain is checked where it comes with it.
 
-How often strangers may make the sidecar fetch a certificate, so that none keeps out the others.
+``CertificateFetches`` bounds how often strangers may make the sidecar fetch a certificate, so that
+none keeps out the others.
 
 Whoever reaches the port can name a certificate that nobody has fetched yet.
 """
@@ -35,8 +36,9 @@ class TooManyFetchesError(Exception):
 
 
 class CertificateFetches:
-    """So many in a minute of each sender, and of so many senders. If there are more senders, one of
-    the network with the most gives up its place, unless the new one's network would have as many.
+    """Allows so many in a minute of each sender, and of so many senders. If there are more senders,
+    one of the network with the most gives up its place, unless the new one's network would have as
+    many.
 
     Any thread may call. A sender is an address, or any other name of who delivers.
     """
@@ -49,7 +51,7 @@ class CertificateFetches:
         self._refused: tuple[datetime, str] | None = None
 
     def count(self, sender: str) -> None:
-        """Raises TooManyFetchesError: nothing was counted."""
+        """Count a sender's fetch. Raises TooManyFetchesError: nothing was counted."""
         with self._lock:
             now = self._now()
             if now - self._since >= WINDOW:
@@ -66,8 +68,9 @@ class CertificateFetches:
                 self._counts[sender] -= 1
 
     def problem(self, *, is_known: bool) -> str | None:
-        """For people: some were refused within the last minute, so SNS' own may be kept out, if
-        that one is to be fetched: it is not known yet, or SNS changes it."""
+        """Say for people that SNS' own certificate may be kept out, as strangers' were refused
+        within the last minute; else ``None``. SNS' own must be fetched if it is not known yet, or
+        if SNS changes it."""
         refused = self._refused
         if refused is None or self._now() - refused[0] >= WINDOW:
             return None
@@ -115,7 +118,7 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True)
 class Signer:
-    """Who signs for a topic.
+    """Tells who signs for a topic.
 
     Attributes:
         host: where its certificates lie, and nowhere else.
@@ -127,7 +130,7 @@ class Signer:
 
     @classmethod
     def of(cls, topic_arn: str) -> Signer:
-        """By partition and region of an ARN that the configuration has checked."""
+        """Find the signer by partition and region of an ARN that the configuration has checked."""
         _, partition, _, region, *_ = topic_arn.split(":")
         suffix = _SUFFIXES[partition]
         host = f"sns.{region}.{suffix}"
@@ -138,7 +141,7 @@ class Signer:
 
 
 def system_roots() -> list[x509.Certificate]:
-    """Those by which this machine believes any server."""
+    """Return those by which this machine believes any server."""
     found = ssl.create_default_context().get_ca_certs(binary_form=True)
     return [x509.load_der_x509_certificate(one) for one in found]
 
@@ -149,8 +152,8 @@ def signing_key(
     now: datetime,
     roots: Callable[[], list[x509.Certificate]] | None,
 ) -> RSAPublicKey:
-    """The key of the first one, which the others lead to one of the ``roots``. ``None`` for the
-    roots: an emulator's own, which need not lead anywhere.
+    """Return the key of the first one, which the others lead to one of the ``roots``. ``None`` for
+    the roots: an emulator's own, which need not lead anywhere.
 
     Raises:
         CertificateError: it is not SNS' certificate for this topic.
@@ -195,7 +198,7 @@ def _check_chain(
 
 
 def _names(certificate: x509.Certificate) -> set[str]:
-    """The subject's name, and the other ones."""
+    """Return the subject's name, and the other ones."""
     found = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     names = {str(one.value).lower() for one in found}
     try:

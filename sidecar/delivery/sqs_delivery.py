@@ -1,4 +1,4 @@
-"""Delivery of notifications by long polling of the node's SQS queue: outbound calls only."""
+"""Takes notifications by long polling of the node's SQS queue: outbound calls only."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ LAST_PAUSE_SECONDS = 60.0
 
 
 def long_poll_seconds(deadline_seconds: float) -> int:
-    """How long a poll may wait, so that one that nobody answers is noticed before the deadline."""
+    """Return how long a poll may wait, so that one that nobody answers is noticed before the
+    deadline."""
     return max(1, min(LONG_POLL_SECONDS, int(LONG_POLL_SHARE * deadline_seconds)))
 
 
 class SqsDelivery:
-    """A thread that asks the queue. A message stays in it until there is a verdict.
+    """Asks the queue in a thread. A message stays in it until there is a verdict.
 
     Requests cost money, so it asks only at the start, until the queue is empty, and from each
     ``expect`` until that plan is taken, for ``expect_seconds`` at most. From then on it looks for a
@@ -123,7 +124,7 @@ class SqsDelivery:
         return self._expected is None or self._inbox.has_taken(self._expected[0])
 
     def _seconds_to_next_look(self) -> float | None:
-        """``None``: not before somebody expects a plan."""
+        """Return the time to the next look; ``None``: not before somebody expects a plan."""
         if self._is_draining:
             return 0.0
         if self._expected is None or self._has_come():

@@ -1,1 +1,2 @@
-"""Which memory of the past tells best what comes: several are tried, and judged by what came."""
+"""Finds which memory of the past tells best what comes: several are tried, and judged by what
+came."""

@@ -1,4 +1,4 @@
-"""Memories in competition: each is judged by what the plans it would have made cost next."""
+"""Lets memories compete: each is judged by what the plans it would have made cost next."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _LONGEST, _FIRST = len(MEMORIES) - 1, len(MEMORIES)
 
 
 class HalfLifeSelection:
-    """What each memory's plans, and the first sizes, would have saved in the steps after them.
+    """Counts what each memory's plans, and the first sizes, would have saved in the steps after
+    them.
 
     The first sizes are those from before there were plans. A memory whose plans would have cost
     more than these, or saved less than the plans in force lost, makes none. Where no memory is
@@ -86,19 +87,20 @@ class HalfLifeSelection:
 
     @property
     def memory(self) -> HalfLife:
-        """The one that makes the next plan, if it does not go back."""
+        """Return the one that makes the next plan, if it does not go back."""
         if self._early is None and (rhythm := self.rhythm.chosen) is not None:
             return rhythm
         return MEMORIES[min(self._place, _LONGEST)]
 
     @property
     def lost_ratio(self) -> float:
-        """What the sizes in force have cost more than the first ones would have, of all cost."""
+        """Return what the sizes in force have cost more than the first ones would have, of all
+        cost."""
         return float(max(0.0, -self._in_force_saved_of_first) / max(1e-9, self._spent))
 
     def back_bytes(self, planner: VirtualPlanner) -> dict[str, int]:
-        """What going back comes to for its servers: the first sizes, or where these are more or
-        less than it divides, sizes in proportion to them."""
+        """Return what going back comes to for its servers: the first sizes. Where these are more or
+        less than it divides, return sizes in proportion to them."""
         return planner.sizes_bytes(self._first_units(planner))
 
     def has_gained(self, memory: HalfLife) -> bool:
@@ -106,7 +108,7 @@ class HalfLifeSelection:
         return memory in RHYTHMS or bool(self._saved[MEMORIES.index(memory)] > 0)
 
     def find(self, sizes_bytes: Mapping[str, int]) -> None:
-        """Of servers that are new these are the first sizes."""
+        """Take these as the first sizes of servers that are new."""
         self.first_bytes = {**sizes_bytes, **self.first_bytes}
 
     def step(
@@ -116,8 +118,8 @@ class HalfLifeSelection:
         sizes_bytes: Mapping[str, int],
         steps: float = 1.0,
     ) -> None:
-        """At the end of a step, in which these sizes were planned; it may be a part of a step, or
-        last for several."""
+        """End a step, in which these sizes were planned; it may be a part of a step, or last for
+        several."""
         self._steps += steps
         self._steps_since_plan += steps
         self._early = None
@@ -192,9 +194,10 @@ class HalfLifeSelection:
         self._spent *= times
 
     def reweigh(self) -> None:
-        """Misses cost otherwise beside each other from now on. The sizes in force follow by and by,
-        for moving has its price, and memories' plans at once, which is no sign of another load: so
-        until the former are about as good, a plan is early only if it is better than the latter."""
+        """Let misses cost otherwise beside each other from now on. The sizes in force follow by and
+        by, for moving has its price. Memories' plans follow at once, which is no sign of another
+        load. So until the former are about as good, a plan is early only if it is better than the
+        latter."""
         self._is_behind = True
 
     @property
@@ -241,7 +244,8 @@ class HalfLifeSelection:
             self._look_for_early()
 
     def _look_for_early(self) -> None:
-        """Not for evidence that is scarce, unless it is against having made plans at all."""
+        """Look for an early plan, but not for evidence that is scarce, unless it is against having
+        made plans at all."""
         sure = self._recent - _EARLY_ERRORS * np.sqrt(self._recent_squares)
         sure[_FIRST] = self._recent[_FIRST]
         sure = np.where(self._trusted(), sure, 0.0)

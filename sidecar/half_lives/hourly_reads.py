@@ -1,4 +1,5 @@
-"""How much a server was read at each hour of the last week, and so what to expect of the next."""
+"""Counts how much a server was read at each hour of the last week, and so what to expect of the
+next."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _LEAST_KNOWN = 0.5
 
 
 class HourlyReads:
-    """Of one server, by the hours of Unix time: where clocks change, yesterday is an hour off once.
+    """Counts one server's reads by the hours of Unix time: where clocks change, yesterday is an
+    hour off once.
 
     Attributes:
         sums: which hour since 1970, reads and seconds, each hour in its place; shape (168, 3).
@@ -29,7 +31,7 @@ class HourlyReads:
         self.sums: npt.NDArray[np.float64] = np.zeros((_HOURS_A_WEEK, 3))
 
     def add(self, at_seconds: float, reads: float, seconds: float) -> None:
-        """Reads of a time that ended at this Unix time; they are of the hour in its midst."""
+        """Add reads of a time that ended at this Unix time; they are of the hour in its midst."""
         hour = math.floor((at_seconds - seconds / 2) / HOUR_SECONDS)
         place = self.sums[hour % _HOURS_A_WEEK]
         if place[0] != hour:
@@ -37,8 +39,8 @@ class HourlyReads:
         place[1:] += reads, seconds
 
     def ahead(self, at_seconds: float, ago_hours: int) -> float | None:
-        """Reads a second to expect from this Unix time on, as they were so many hours ago; ``None``
-        where that is not known."""
+        """Return the reads a second to expect from this Unix time on, as they were so many hours
+        ago; ``None`` where that is not known."""
         first = at_seconds / HOUR_SECONDS - ago_hours
         reads = known = 0.0
         for hour in range(math.floor(first), math.ceil(first + _AHEAD_HOURS)):

@@ -1,6 +1,6 @@
-"""What to plan by: which memory, when, and how much of the gain may be chance.
+"""Decides what to plan by: which memory, when, and how much of the gain may be chance.
 
-How much of a plan's gain may be chance: plans made by some objects, judged by the others.
+Plans made by some objects, and judged by the others, tell how much of a plan's gain may be chance.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
 
 
-# The observation by which plans go back to the first sizes, and who keeps more than these.
 def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
-    """To these sizes, where a team's bounds leave the choice."""
+    """Return the observation by which plans go back to these sizes, where a team's bounds leave the
+    choice."""
     servers = []
     for server in observation.servers:
         if (size := sizes_bytes.get(server.name)) is not None:
@@ -44,8 +44,8 @@ def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Obse
 
 
 def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
-    """The sizes of servers of which ``back``, by its least sizes, breaks a bound that a team set:
-    that may be worth more to it than all that is lost by it. One that is not met takes no
+    """Return the sizes of servers of which ``back``, by its least sizes, breaks a bound that a team
+    set. The bound may be worth more to it than all that is lost by it. One that is not met takes no
     memory."""
     return {
         server.name: server.maxmemory_bytes
@@ -59,8 +59,8 @@ def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
 def kept_for_needs(
     now_bytes: Mapping[str, int], first_bytes: Mapping[str, int], needed_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """The sizes of servers that hold what they cannot evict: with the first ones, others would have
-    made room for that."""
+    """Return the sizes of servers that hold what they cannot evict: with the first ones, others
+    would have made room for that."""
     return {
         name: min(size, first_bytes[name] + needed_bytes[name])
         for name, size in now_bytes.items()
@@ -82,7 +82,7 @@ def chance_ratio(
     sizes_bytes: Mapping[str, int],
     errors: float,
 ) -> float:
-    """What the best plan seems to gain over sizes, of all cost, beyond what is proven.
+    """Return what the best plan seems to gain over sizes, of all cost, beyond what is proven.
 
     The best of many divisions by a few sampled objects is one that those objects flatter. So each
     group of them judges a plan that was made by all others (leave-one-out cross-validation); the
@@ -116,9 +116,9 @@ _AGO_WORDS = {DAY: "yesterday", WEEK: "a week ago"}
 
 
 class PlanningBasis:
-    """Of one node. Times are those of any clock that does not go back, in seconds. ``first_bytes``
-    are the sizes from before there were plans, and ``hours`` how much each server was read at which
-    hour, where they are known from an earlier process.
+    """Decides what one node plans by. Times are those of any clock that does not go back, in
+    seconds. ``first_bytes`` are the sizes from before there were plans. ``hours`` tells how much
+    each server was read at which hour, where an earlier process knew it.
 
     Attributes:
         take_samples: called before each, for what came in it belongs to it.
@@ -167,7 +167,8 @@ class PlanningBasis:
 
     @property
     def memory(self) -> HalfLife | None:
-        """What the next plan is to be made by; ``None``: the last window, as in the thesis."""
+        """Return what the next plan is to be made by; ``None``: the last window, as in the
+        thesis."""
         return self._scores.memory if self._looks_ahead else None
 
     @property
@@ -178,12 +179,12 @@ class PlanningBasis:
 
     @property
     def first_bytes(self) -> dict[str, int]:
-        """The sizes from before there were plans, by server."""
+        """Return the sizes from before there were plans, by server."""
         return self._scores.first_bytes
 
     @property
     def basis(self) -> str:
-        """What the next plan is to be made by, for people."""
+        """Say what the next plan is to be made by, for people."""
         if self.memory is None:
             return "the last window"
         early = ", early" if self.is_early else ""
@@ -205,7 +206,7 @@ class PlanningBasis:
         self._scores.may_go_back = may
 
     def begin_anew(self) -> None:
-        """Sizes are others by an order, and by no plan; by any thread."""
+        """Begin anew, as sizes are others by an order, and by no plan; by any thread."""
         self._is_anew = True
 
     def look(
@@ -249,9 +250,10 @@ class PlanningBasis:
         has_bytes: Mapping[str, int] | None = None,
         needed_bytes: Mapping[str, int] | None = None,
     ) -> Observation:
-        """The observation made by ``memory``, with what may be chance in it; or, where plans did
-        harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what is
-        planned. What servers cannot evict (``needed_bytes``) they have beside their first sizes."""
+        """Return the observation made by ``memory``, with what may be chance in it; or, where plans
+        did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what
+        is planned. What servers cannot evict (``needed_bytes``) they have beside their first
+        sizes."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all, read = not learnt, shares(observation.servers)
@@ -309,7 +311,8 @@ class PlanningBasis:
         self._scores.planned(applied=applied, early=self._was_early)
 
     def _plan_by(self, servers: list[PlannedServer], budget_bytes: int) -> None:
-        """Only another planner for other servers or weights: none judges plans by another."""
+        """Begin with another planner only for other servers or weights: none judges plans by
+        another."""
         minima = sum(server.minimum_bytes for server in servers)
         if len(servers) < 2 or budget_bytes <= minima:
             self._planner = None

@@ -1,4 +1,4 @@
-"""Whether plans go by the hours of yesterday or of last week: judged by what that would have cost.
+"""Judges whether plans go by the hours of yesterday or of last week, by what that would have cost.
 
 What is known of an hour ahead is worth most before anything has changed, when no other memory sees
 a reason to move. So it does not compete by the last cycle, but by all that it would have saved over
@@ -26,7 +26,7 @@ _MOST_LOST = 0.5
 
 
 class RhythmSelection:
-    """Of one node."""
+    """Judges for one node whether plans go by these hours."""
 
     def __init__(self) -> None:
         # Against the plans that the other memories make by themselves, and the longest one alone.
@@ -38,7 +38,7 @@ class RhythmSelection:
 
     @property
     def chosen(self) -> HalfLife | None:
-        """The one to plan by; ``None``: by the other memories."""
+        """Return the one to plan by; ``None``: by the other memories."""
         if self._days < _LEAST_DAYS:
             return None
         sure = (self._saved - _ERRORS * np.sqrt(self._squares)).min(axis=0)
@@ -71,7 +71,7 @@ class RhythmSelection:
     def plan(
         self, planner: VirtualPlanner, counts: Mapping[str, ReadCounts], others: FloatArray
     ) -> None:
-        """What each would plan now; ``others``: what the other memories do."""
+        """Plan by each rhythm now; ``others``: what the other memories plan."""
         self._others.planned = others
         for division, memory in zip(self._divisions, RHYTHMS, strict=True):
             known = any(one.expects(memory) for one in counts.values())

@@ -1,4 +1,4 @@
-"""Caches that nobody has: what they would hold had another plan been carried out."""
+"""Simulates caches that nobody has: what they would hold had another plan been carried out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sidecar.half_lives.virtual_plans import UNITS, FloatArray, at_units, cost_o
 
 
 class VirtualDivision:
-    """Of one node's memory, in units, shape (n,).
+    """Divides one node's memory as a plan would have, in units, shape (n,).
 
     A size says what a cache may hold, not what it holds. One that was cut and grows again misses
     what it gave up, until it has read that again; a plan that moves memory to and fro looks good
@@ -23,7 +23,7 @@ class VirtualDivision:
         self.planned = self._filled = filled
 
     def step(self, miss_costs: FloatArray, fills: FloatArray) -> float:
-        """Of a step: what its misses cost, a second.
+        """Take a step. Returns what its misses cost, a second.
 
         Args:
             miss_costs: by server and units, shape (n, UNITS + 1).

@@ -1,4 +1,4 @@
-"""Plans that nobody carries out: coarse, quick, and only to be judged."""
+"""Makes plans that nobody carries out: coarse, quick, and only to be judged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HALVINGS = 80
 
 @dataclass(frozen=True)
 class PlannedServer:
-    """What a virtual plan needs to know of a server that a plan may change.
+    """Tells what a virtual plan needs to know of a server that a plan may change.
 
     Attributes:
         hit_seconds: what a read that hits costs, weighted.
@@ -81,16 +81,16 @@ class VirtualPlanner:
         self.servers = tuple(sorted(servers, key=lambda server: server.name))
 
     def most_cost(self, counts: Mapping[str, ReadCounts]) -> float:
-        """By the longest memory, a second, had each server its minimum: in the last step, which may
-        be an instant, there may have been no read."""
+        """Return the cost a second, by the longest memory, had each server its minimum. The last
+        step would not do: it may be an instant without any read."""
         longest = MEMORIES[-1]
         return float(self.miss_costs(counts, longest)[:, 0].sum()) + self.hit_costs(counts, longest)
 
     def miss_costs(
         self, counts: Mapping[str, ReadCounts], memory: HalfLife | None, *, by_group: bool = False
     ) -> FloatArray:
-        """Of all misses, a second, by server and units: shape (n, UNITS + 1); see
-        ``ReadCounts.misses``, by group shape (GROUPS, n, UNITS + 1)."""
+        """Return what all misses cost a second, by server and units, shape (n, UNITS + 1). By
+        group, the shape is (GROUPS, n, UNITS + 1); see ``ReadCounts.misses``."""
         rows = [
             server.penalty_seconds
             * counts[server.name].misses(
@@ -101,7 +101,7 @@ class VirtualPlanner:
         return np.stack(rows, axis=-2)
 
     def fills(self, counts: Mapping[str, ReadCounts]) -> FloatArray:
-        """Units that the misses of the last step filled, shape (n, UNITS + 1)."""
+        """Return the units that the misses of the last step filled, shape (n, UNITS + 1)."""
         rows = [
             counts[server.name].filled_bytes(server.minimum_bytes + self._grid)
             for server in self.servers
@@ -109,21 +109,21 @@ class VirtualPlanner:
         return np.stack(rows) / self.unit_bytes
 
     def hit_costs(self, counts: Mapping[str, ReadCounts], memory: HalfLife | None) -> float:
-        """Of all reads, a second, if every one hits."""
+        """Return what all reads cost a second, if every one hits."""
         return sum(
             server.hit_seconds * counts[server.name].reads(memory) for server in self.servers
         )
 
     def units(self, sizes_bytes: Mapping[str, int]) -> FloatArray:
-        """Sizes as (parts of) units, within the bounds, shape (n,)."""
+        """Return sizes as (parts of) units, within the bounds, shape (n,)."""
         sizes = np.array([sizes_bytes[server.name] for server in self.servers])
         return np.asarray(np.clip((sizes - self._minima) / self.unit_bytes, 0, self._most_units))
 
     def stretched(
         self, sizes_bytes: Mapping[str, int], kept_bytes: Mapping[str, int]
     ) -> FloatArray:
-        """All units, or as many as the bounds allow, in proportion to these sizes, beside servers
-        that keep what they have; shape (n,)."""
+        """Return all units, or as many as the bounds allow, in proportion to these sizes, beside
+        servers that keep what they have. Their shape is (n,)."""
         least = self._minima / self.unit_bytes
         most = least + self._most_units
         sizes = np.array([max(1, sizes_bytes[one.name]) for one in self.servers]) / self.unit_bytes
@@ -141,13 +141,13 @@ class VirtualPlanner:
         return np.asarray(np.clip(low * sizes, least, most) - self._minima / self.unit_bytes)
 
     def sizes_bytes(self, units: FloatArray) -> dict[str, int]:
-        """The opposite of ``units``, by name."""
+        """Return the opposite of ``units``, by name."""
         # A little more than what it was before it became a float.
         sizes = self._minima + np.floor(units * self.unit_bytes + 1e-3).astype(np.int64)
         return {server.name: int(size) for server, size in zip(self.servers, sizes, strict=True)}
 
     def plan(self, miss_costs: FloatArray) -> FloatArray:
-        """The units of the best division, shape (n,)."""
+        """Return the units of the best division, shape (n,)."""
         problem = PartitionProblem(
             tuple(server.name for server in self.servers),
             tuple(self._minima.tolist()),
@@ -160,11 +160,12 @@ class VirtualPlanner:
 
 
 def cost_of(units: FloatArray, miss_costs: FloatArray) -> float:
-    """Of a division, shape (n,), by ``VirtualPlanner.miss_costs``."""
+    """Return what a division, shape (n,), costs by ``VirtualPlanner.miss_costs``."""
     return float(at_units(units, miss_costs).sum())
 
 
 def at_units(units: FloatArray, rows: FloatArray) -> FloatArray:
-    """What each server's row over units, shape (n, UNITS + 1), says at its place, shape (n,)."""
+    """Return what each server's row over units, shape (n, UNITS + 1), says at its place, shape
+    (n,)."""
     grid = np.arange(rows.shape[-1])
     return np.array([np.interp(u, grid, row) for u, row in zip(units, rows, strict=True)])

@@ -1,1 +1,1 @@
-"""The compiled part of `spreds mrc` and of the monitors: plain C, called by ctypes."""
+"""Holds the compiled part of `spreds mrc` and of the monitors: plain C, called by ctypes."""

@@ -12,7 +12,7 @@ from setuptools.errors import (  # type: ignore[import-untyped]
 
 
 class BuildKernel(build_ext):  # type: ignore[misc]
-    """Compiles ``sidecar/kernel``."""
+    """Compiles the C files of ``sidecar/kernel``."""
 
     def build_extensions(self) -> None:
         """Raises SystemExit if it cannot be compiled."""

@@ -1,5 +1,5 @@
-"""The compiled part of ``spreds mrc`` and of the monitors: the C files beside this one, called by
-ctypes. It is built when the package is installed."""
+"""Loads the compiled part of ``spreds mrc`` and of the monitors: the C files beside this one,
+called by ctypes. It is built when the package is installed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class NotCompiledError(RuntimeError):
 
 
 def library() -> ctypes.CDLL:
-    """The compiled library. Raises NotCompiledError."""
+    """Return the compiled library. Raises NotCompiledError."""
     if not _loaded:
         _loaded.append(_load())
     return _loaded[0]

@@ -1,4 +1,4 @@
-"""Structures that the compiled library shares with Python, field by field as in the C."""
+"""Declares structures that the compiled library shares with Python, field by field as in the C."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ctypes import Structure, c_double, c_int64, c_uint64, c_void_p
 
 
 class Histogram(Structure):
-    """``kernel/histogram.h``."""
+    """Has the layout of ``kernel/histogram.h``."""
 
     _fields_ = (
         ("edges", c_void_p),
@@ -22,7 +22,7 @@ class Histogram(Structure):
 
 
 class Loss(Structure):
-    """``kernel/batch.c``, as are the others."""
+    """Has the layout of the one in ``kernel/batch.c``, as have the others."""
 
     _fields_ = (
         ("size_bytes", c_double),
@@ -34,7 +34,7 @@ class Loss(Structure):
 
 
 class BatchCall(Structure):
-    """What a batch is counted by, and what is told of it."""
+    """Holds what a batch is counted by, and what is told of it."""
 
     _fields_ = (
         ("stack", c_void_p),

@@ -1,1 +1,1 @@
-"""Curves of stock servers, from outside: nothing is installed on them, and nothing is set."""
+"""Makes curves of stock servers, from outside: nothing is installed on them, and nothing is set."""

@@ -1,4 +1,5 @@
-"""The keys that are followed: their names, for they must be asked again, and what is known of them.
+"""Holds the keys that are followed: their names, for they must be asked again, and what is known of
+them.
 
 Everything else has a salted hash of a key. Nothing of this is written to a disk or a log.
 """
@@ -21,7 +22,7 @@ NEVER = math.inf
 
 @dataclass(slots=True)
 class FollowedKey:
-    """One key.
+    """Tells what is known of one key.
 
     Attributes:
         name: as the server has it.
@@ -44,12 +45,12 @@ class FollowedKey:
 
     @property
     def identity(self) -> int:
-        """As the stack has it, see ``object_ids``."""
+        """Return the key's number in the stack, see ``object_ids``."""
         return self.hash & _HASH_MASK | (self.database & 0xFFFF) << DB_SHIFT
 
 
 class FollowedKeys:
-    """Of one server, by database and name.
+    """Holds one server's keys that are followed, by database and name.
 
     Attributes:
         threshold: T of all of its keys, of ``DEFAULT_MODULUS``.
@@ -75,7 +76,7 @@ class FollowedKeys:
         self.threshold = min(max(1, found), DEFAULT_MODULUS)
 
     def add(self, database: int, name: bytes) -> FollowedKey | None:
-        """A key that was found, if it is new and below the threshold."""
+        """Add a key that was found, if it is new and below the threshold."""
         if (database, name) in self._keys:
             return None
         hashed = self._hash(database, name)
@@ -86,7 +87,8 @@ class FollowedKeys:
         return key
 
     def _hash(self, database: int, name: bytes) -> int:
-        """Of the sampled share, the places are below T all the same."""
+        """Hash a key. Where only a share of the keys is sampled, their places are below T all the
+        same."""
         digest = blake2b(name, digest_size=8, key=self._salt, salt=database.to_bytes(4, "big"))
         hashed = int.from_bytes(digest.digest(), "little")
         place = int((hashed & (DEFAULT_MODULUS - 1)) * self._share)

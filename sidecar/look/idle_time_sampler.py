@@ -1,4 +1,4 @@
-"""Records of a server's accesses, from the idle times of its keys.
+"""Makes records of a server's accesses from the idle times of its keys.
 
 Each round asks the idle time of every followed key. An idle time that fell tells of an access, and
 in which second it was. A key that is gone was evicted, or it expired or was deleted; one that is
@@ -47,7 +47,8 @@ _RECORD = record_type()
 
 
 class LookRecord(NamedTuple):
-    """What happened to a key, in which second by the server's clock; ``tie`` orders equal ones."""
+    """Tells what happened to a key, in which second by the server's clock; ``tie`` orders equal
+    ones."""
 
     second: int
     tie: float
@@ -56,7 +57,8 @@ class LookRecord(NamedTuple):
 
 
 def record_table(records: Sequence[LookRecord], now_seconds: float) -> npt.NDArray[Any]:
-    """In their order, shape (n,), with TTLs as they are left now (Unix time)."""
+    """Return the records as a table in their order, shape (n,), with TTLs as they are left now
+    (Unix time)."""
     table = np.zeros(len(records), _RECORD)
     for place, record in enumerate(records):
         key = record.key
@@ -95,7 +97,7 @@ Answer = int | None | Exception
 
 
 class IdleTimeSampler:
-    """Of one server.
+    """Samples one server's keys by their idle times.
 
     Raises:
         CannotBeLookedAtError: to find a sample of its keys would cost too much.
@@ -113,8 +115,8 @@ class IdleTimeSampler:
         most_keys: int = MOST_KEYS,
         scans_after_seconds: float = math.inf,
     ) -> None:
-        """``scans_after_seconds``: new keys are looked for at least so often, for what is missed is
-        known only then."""
+        """Look for new keys at least every ``scans_after_seconds``: what is missed is known only
+        then."""
         self._server = server
         total = sum(told.databases.values())
         first = most_keys if total <= most_keys else _FIRST_KEYS * most_keys // MOST_KEYS
@@ -184,7 +186,7 @@ class IdleTimeSampler:
         return followed < min(total, self._most_keys) / _MOST_THIN
 
     def _look_for_keys(self, is_over: Callable[[], bool]) -> int | None:
-        """How many new ones there are; ``None``: it was not looked for any."""
+        """Return how many new ones there are; ``None``: nobody looked for any."""
         began, since = self._server.lru_clock(), self._scanned_since
         is_soon = since is None or began - since < self._scans_after_seconds
         if self._rounds_to_scan > 0 and is_soon:
@@ -219,7 +221,8 @@ class IdleTimeSampler:
         return self._add(first)
 
     def _add(self, found: Iterable[tuple[int, bytes]]) -> int:
-        """How many are new. Of too many, a part is followed from then on."""
+        """Add keys, and return how many are new. Of too many, only a part is followed from then
+        on."""
         new = sum(self.keys.add(database, name) is not None for database, name in found)
         if len(self.keys) > self._most_kept:
             self.keys.keep_at_most(self._most_kept // 2)
@@ -239,8 +242,8 @@ class IdleTimeSampler:
         self._rounds_to_scan = self._rounds_between - 1
 
     def _idle_times(self, is_over: Callable[[], bool]) -> list[tuple[FollowedKey, int | None]]:
-        """Of all keys the second of the last access, ``None`` of those that are gone; of those that
-        were asked for until it ``is_over``."""
+        """Ask for the second of each key's last access, until it ``is_over``. ``None``: the key is
+        gone."""
         found: list[tuple[FollowedKey, int | None]] = []
         by_database: dict[int, list[FollowedKey]] = {}
         for key in self.keys:
@@ -261,8 +264,8 @@ class IdleTimeSampler:
         return found
 
     def _asked(self, keys: Sequence[FollowedKey], clock: int) -> tuple[list[Answer], int]:
-        """Answers to ``OBJECT IDLETIME``, and what the server's clock said all the while; where it
-        went on, they are asked once more."""
+        """Return answers to ``OBJECT IDLETIME``, and what the server's clock said all the while.
+        Where it went on, they are asked once more."""
         questions = [key.question for key in keys]
         answers: list[Answer] = []
         for _ in range(2):
@@ -301,7 +304,7 @@ class IdleTimeSampler:
     def _ask_more(
         self, keys: Sequence[FollowedKey], now: float, is_over: Callable[[], bool]
     ) -> None:
-        """Size and TTL, of keys that came or came back."""
+        """Ask for size and TTL of keys that came or came back."""
         for key in keys:
             key.expires_at_seconds = NEVER
         for database in {key.database for key in keys}:

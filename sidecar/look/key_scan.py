@@ -1,4 +1,4 @@
-"""A part of a server's keys, always the same one, found by ``SCAN`` without going through the rest.
+"""Finds a part of a server's keys by ``SCAN``, always the same one, without going through the rest.
 
 ``SCAN`` goes through the server's hash table in the order of its buckets' numbers, read from the
 lowest bit on, so that a table that grows or shrinks meanwhile keeps the order. The keys up to one
@@ -25,14 +25,14 @@ MOST_CALLS = 20_000
 
 
 def progress_of(cursor: int) -> float:
-    """The share of the table that lies before a cursor; that of 0 is the whole."""
+    """Return the share of the table that lies before a cursor; that of 0 is the whole."""
     if not cursor:
         return 1.0
     return int(f"{cursor:0{_CURSOR_BITS}b}"[::-1], 2) / (1 << _CURSOR_BITS)
 
 
 class KeyScan:
-    """Of one server.
+    """Scans the keys of one server, or a share of them.
 
     Attributes:
         share: of the keys that are sampled; 1 until the first pass is over.
@@ -40,7 +40,7 @@ class KeyScan:
     """
 
     def __init__(self, server: LookedServer, keys_wanted: int, *, whole: bool = False) -> None:
-        """``keys_wanted``: so many are found in the first pass, and then always in the same part;
+        """Find ``keys_wanted`` keys in the first pass, and then always those of the same part.
         ``whole``: all keys, whatever it costs."""
         self._server, self._keys_wanted = server, keys_wanted
         self.share = 1.0
@@ -70,7 +70,7 @@ class KeyScan:
             self.is_settled = True
 
     def _count(self, cursor: int, found: int) -> int:
-        """Keys to ask for: fewer near the end."""
+        """Return how many keys to ask for: fewer near the end."""
         if not cursor or self.share == 1:
             return _MOST
         before = progress_of(cursor)

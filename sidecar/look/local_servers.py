@@ -1,4 +1,5 @@
-"""The Redis and Valkey servers of this machine: processes in ``/proc``, and where they listen.
+"""Finds the Redis and Valkey servers of this machine: processes in ``/proc``, and where they
+listen.
 
 All addresses of a server say the sockets that it has open, which only its own user and root may
 see. For others its title says one (``redis-server *:6379``); any process can have any title.
@@ -38,9 +39,9 @@ _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 class LocalServer(NamedTuple):
-    """A process that is a server, the address to reach it by, and the users who listen there: those
-    of the sockets. Whose the process is says nothing: any user can have ``su`` wait for a password
-    under a server's name, with a socket of his own open."""
+    """Holds a process that is a server, the address to reach it by, and the users who listen there:
+    those of the sockets. Whose the process is says nothing. Any user can have ``su`` wait for a
+    password under a server's name, with a socket of his own open."""
 
     process_id: int
     url: str
@@ -48,25 +49,25 @@ class LocalServer(NamedTuple):
 
     @property
     def is_believed(self) -> bool:
-        """Whether all who listen there are we, root or the user of a package: any other user may
+        """Whether all who listen there are we, root or the user of a package. Any other user may
         have started what calls itself a server, to say anything, and to be told a password."""
         return bool(self.users) and self.users <= believed_users()
 
     @property
     def whose(self) -> str:
-        """The users, for people."""
+        """Name the users, for people."""
         users = sorted(self.users)
         return " and ".join("anybody" if one == ANYBODY else user_of(one) for one in users)
 
 
 def believed_users() -> frozenset[int]:
-    """Whose servers are looked at although nobody named them."""
+    """Return the users whose servers are looked at although nobody named them."""
     return frozenset({0, os.geteuid(), *_package_users()})
 
 
 def local_servers(proc: Path = PROC) -> list[LocalServer]:
-    """Those that can be reached by an address of this machine, by address; a Unix socket where
-    there is no port."""
+    """Return those that can be reached by an address of this machine, by address; a Unix socket
+    where there is no port."""
     ports, users = _listening_ports(proc)
     paths = _listening_paths(proc)
     found: dict[str, LocalServer] = {}
@@ -93,8 +94,8 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
 
 
 def _listening_ports(proc: Path) -> tuple[dict[str, str], dict[str, frozenset[int]]]:
-    """Addresses by the number of the socket that listens there; and of each address who listens
-    at its port, by whatever address."""
+    """Return addresses by the number of the socket that listens there. Also return of each address
+    who listens at its port, by whatever address."""
     urls: dict[str, str] = {}
     users: dict[int, set[int]] = defaultdict(set)
     with suppress(OSError):
@@ -105,7 +106,7 @@ def _listening_ports(proc: Path) -> tuple[dict[str, str], dict[str, frozenset[in
 
 
 def _who_made(url: str) -> frozenset[int]:
-    """Of a Unix socket, and who could exchange it; nobody if there is none."""
+    """Return who made a Unix socket, and who could exchange it; nobody if there is none."""
     path = Path(url.removeprefix("unix://"))
     try:
         user = path.lstat().st_uid
@@ -134,7 +135,7 @@ def _package_users() -> Iterator[int]:
 
 
 def _by_kind(url: str) -> tuple[bool, int, str]:
-    """A port before a socket, and the lower of two ports."""
+    """Sort a port before a socket, and the lower of two ports first."""
     is_path = url.startswith("unix:")
     return is_path, 0 if is_path else _port_of(url), url
 
@@ -157,7 +158,7 @@ def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:
 
 
 def _told_by(title: str) -> list[str]:
-    """By the title that a server gives itself; TLS is not told there."""
+    """Return the addresses in the title that a server gives itself; TLS is not told there."""
     first = title.split(" ")[0] if title else ""
     if path := _UNIX.fullmatch(first):
         return [f"unix://{path[1]}"]
@@ -173,7 +174,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _is_of_this_network(proc: Path, process_id: int) -> bool:
-    """Also where that is not told."""
+    """Whether it is of this network, also where that is not told."""
     try:
         theirs = os.readlink(proc / str(process_id) / "ns" / "net")
         return theirs == os.readlink(proc / "self" / "ns" / "net")
@@ -182,7 +183,7 @@ def _is_of_this_network(proc: Path, process_id: int) -> bool:
 
 
 def _open_sockets(proc: Path, process_id: int) -> list[str] | None:
-    """Their numbers; ``None`` where we may not see them."""
+    """Return their numbers; ``None`` where we may not see them."""
     inodes: list[str] = []
     try:
         for descriptor in (proc / str(process_id) / "fd").iterdir():
@@ -197,8 +198,8 @@ def _open_sockets(proc: Path, process_id: int) -> list[str] | None:
 
 
 def _listening_paths(proc: Path) -> dict[str, list[str]]:
-    """Paths by the number of the socket; anybody can have a name in the table that looks like
-    another's row."""
+    """Return paths by the number of the socket. Anybody can have a name in the table that looks
+    like another's row."""
     found: dict[str, list[str]] = {}
     with suppress(OSError), (proc / "net" / "unix").open(errors="replace") as lines:
         for fields in map(str.split, lines):

@@ -1,4 +1,4 @@
-"""From what was seen to a recommendation: the observation and the planner of every node."""
+"""Gets from what was seen to a recommendation, by the observation and the planner of every node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNKNOWN = "few_samples: too little is known of it"
 
 @dataclass(frozen=True)
 class LookPlan:
-    """What is recommended.
+    """Holds what is recommended.
 
     Attributes:
         plan: of the planner.
@@ -48,7 +48,7 @@ def look_plan(
     counts: Mapping[str, ReadCounts],
     budget_bytes: int,
 ) -> LookPlan:
-    """For the servers that were looked at. ``counts`` of what was read, by server."""
+    """Plan for the servers that were looked at. ``counts`` tells what was read, by server."""
     servers = {server.name: server for server in config.servers}
     seen = [replace(one, config=servers[one.config.name]) for one in seen]
     config = replace(config, servers=tuple(one.config for one in seen))

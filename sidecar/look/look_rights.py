@@ -1,4 +1,4 @@
-"""Rights that looking at keys takes."""
+"""Lists the rights that looking at keys takes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ NO_TOUCH = "+client|no-touch"
 
 
 def acl_line(username: str = "spreds-look", *, no_touch: bool = True) -> str:
-    """The smallest user that a look works with, as a command for redis-cli."""
+    """Return the smallest user that a look works with, as a command for redis-cli."""
     rights = " ".join([*NEEDED, *WANTED, *([NO_TOUCH] if no_touch else [])])
     return f"ACL SETUSER {username} on >PASSWORD resetkeys ~* -@all {rights}"

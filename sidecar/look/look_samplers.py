@@ -1,4 +1,4 @@
-"""Samples of servers that have no sampler: a thread for each follows some of its keys."""
+"""Samples servers that have no sampler: a thread for each follows some of its keys."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ _MOST_OWN_COST = 0.05
 
 
 def _tell_refused(name: str, own: OwnQuestions, words: str) -> None:
-    """Why a server is not looked at; logged where that is new."""
+    """Log why a server is not looked at, where that is new."""
     if words != own.refused:
         own.refused = words
         log.warning("server %s is not sampled: it %s", name, words)
 
 
 class LookSampler:
-    """Of one server, until ``stop``. Names of keys stay in its thread; samples have salted hashes.
+    """Samples one server until ``stop``. Names of keys stay in its thread; samples have salted
+    hashes.
 
     What the server says does not end it: it begins anew.
     """
@@ -54,7 +55,7 @@ class LookSampler:
         stop: threading.Event,
         metrics: Metrics,
     ) -> None:
-        """``stop``: of the whole sidecar."""
+        """Take ``stop`` of the whole sidecar."""
         step_seconds = config.cycle.maximum_age_seconds / STEPS_A_CYCLE
         self._config, self._own, self._metrics = server.config, server.own, metrics
         self._most_keys = min(MOST_KEYS, config.sampling.live_objects)
@@ -76,11 +77,11 @@ class LookSampler:
 
     @property
     def silent_seconds(self) -> float:
-        """Since there should have been something."""
+        """Return the seconds since there should have been something."""
         return max(0.0, time.monotonic() - self._heard_at_seconds - self._pause_seconds)
 
     def take(self) -> Batch | None:
-        """What it has found since; ``None``: nothing yet."""
+        """Return what it has found since; ``None``: nothing yet."""
         try:
             batch, self._absent = self._taken.get_nowait()
         except queue.Empty:
@@ -89,7 +90,7 @@ class LookSampler:
         return batch
 
     def follow(self, shards: Shards) -> None:
-        """After the batch is in there: which keys are still needed."""
+        """Learn which keys are still needed, after the batch is in there."""
         self._threshold = shards.threshold or None
         self._forgotten = frozenset(key for key in self._absent if key not in shards.stack)
 
@@ -105,7 +106,7 @@ class LookSampler:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its thread has: of one server there is one at most."""
+        """Whether its thread has ended: one server has one at most."""
         return not self._thread.is_alive()
 
     def _is_over(self) -> bool:
@@ -136,8 +137,8 @@ class LookSampler:
             self._rest(self._refused.fail())
 
     def _rest(self, seconds: float) -> None:
-        """At least, and until it has taken no more of us than it may, whatever the server says
-        that it cost."""
+        """Rest at least so long, and until it has taken no more of us than it may, whatever the
+        server says that it cost."""
         self._owe(seconds)
         self._wait(self._pause_seconds)
 
@@ -160,7 +161,7 @@ class LookSampler:
         _tell_refused(self._config.name, self._own, words)
 
     def _look(self, server: LookedServer) -> None:
-        """Until it is another process, or cannot be looked at any more."""
+        """Look until it is another process, or cannot be looked at any more."""
         told = server.begin(may_be_empty=True)
         run_id = told.reading.run_id
         sampler = IdleTimeSampler(
@@ -210,7 +211,7 @@ class LookSampler:
 
 
 class LookSamplers:
-    """Of all servers that are looked at."""
+    """Samples all servers that are looked at."""
 
     def __init__(
         self,
@@ -246,7 +247,7 @@ class LookSamplers:
             _tell_refused(name, self._servers[name].own, f"cannot be looked at: {error}")
 
     def batches(self) -> Iterator[tuple[str, Batch]]:
-        """What there is to take."""
+        """Yield what there is to take."""
         for name, look in self._looks.items():
             if look.is_on and (batch := look.take()) is not None:
                 yield name, batch
@@ -256,7 +257,7 @@ class LookSamplers:
         self._looks[name].follow(shards)
 
     def silent_seconds(self, name: str) -> float | None:
-        """Of a server; ``None``: it is not to be looked at."""
+        """Return how long a server has been silent; ``None``: it is not to be looked at."""
         if not self._chosen.get(name):
             return None
         look = self._looks.get(name)

@@ -1,4 +1,4 @@
-"""A connection to a server that is looked at: it asks, many questions at once, and sets nothing."""
+"""Connects to a server that is looked at: it asks, many questions at once, and sets nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}")  # int() takes other ones too, and fails on 
 
 
 class CannotBeLookedAtError(Exception):
-    """Why, for people, as the end of a sentence that begins with the server's name.
+    """Says why, for people, as the end of a sentence that begins with the server's name.
 
     Attributes:
         size_bytes: that the server has all the same, 0 if it is not known.
@@ -50,7 +50,7 @@ class CannotBeLookedAtError(Exception):
 
 @dataclass(frozen=True)
 class Told:
-    """What a server says of itself at one time.
+    """Holds what a server says of itself at one time.
 
     Attributes:
         reading: as the sidecar reads it; our own questions are among its hits and misses.
@@ -127,7 +127,7 @@ class LookedServer(RedisServer):
         return self.tell() if self._settings else told
 
     def _checked(self, ask: Callable[[], Told]) -> Told:
-        """Errors in the words of who looks."""
+        """Ask for figures, with errors in the words of who looks."""
         try:
             return ask()
         except WrongPasswordError as error:
@@ -178,7 +178,7 @@ class LookedServer(RedisServer):
         )
 
     def lru_clock(self) -> int:
-        """The second that keys are stamped with now; it begins anew after 194 days."""
+        """Return the second that keys are stamped with now; it begins anew after 194 days."""
         self._count("info", 1)
         return Figures(self._table("INFO", "server"), set()).get("lru_clock")
 
@@ -191,7 +191,7 @@ class LookedServer(RedisServer):
         self._database = database
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """A part of the keys, and where the next one begins."""
+        """Return a part of the keys, and where the next one begins."""
         self._count("scan", 1)
         commands = [packed("SCAN", str(cursor), "COUNT", str(count))]
         with self._asked(commands, "scan", SCAN_BYTES):
@@ -214,8 +214,8 @@ class LookedServer(RedisServer):
             return error
 
     def ask_numbers(self, commands: Sequence[bytes], name: str) -> list[int | Exception | None]:
-        """As ``ask_each``, of commands that are answered by a number, or by nothing: a tenth of
-        the work for us."""
+        """Do as ``ask_each`` does, with commands that are answered by a number, or by nothing. This
+        is a tenth of the work for us."""
         if not commands:
             return []
         self._count(name, len(commands))
@@ -232,8 +232,8 @@ class LookedServer(RedisServer):
     def ask_after_keys(
         self, commands: Sequence[bytes], name: str, missing: int | None
     ) -> list[int | Exception | None]:
-        """As ``ask_numbers``, of questions that the server counts as reads; ``missing``: what it
-        answers where there is no such key."""
+        """Do as ``ask_numbers`` does, with questions that the server counts as reads. ``missing``:
+        what it answers where there is no such key."""
         answers: list[int | Exception | None] = []
         for start in range(0, len(commands), MOST_AT_ONCE):
             answers += self._ask_some(commands[start : start + MOST_AT_ONCE], name, missing)
@@ -257,7 +257,7 @@ class LookedServer(RedisServer):
     def _asked(
         self, commands: Sequence[bytes], name: str, most_bytes: int = MOST_REPLY_BYTES
     ) -> Iterator[None]:
-        """Commands sent, and what goes wrong meanwhile in the words of ``RedisServer``."""
+        """Send commands, and tell what goes wrong meanwhile in the words of ``RedisServer``."""
         self._replies.begin(most_bytes, TIMEOUT_SECONDS + REPLY_SECONDS)
         try:
             self._connection.send_packed_command([b"".join(commands)])
@@ -277,7 +277,7 @@ class LookedServer(RedisServer):
 
 
 def why_not_looked_at(reading: ServerReading) -> str | None:
-    """What leaves nothing to learn, as the end of a sentence that begins with its name."""
+    """Say what leaves nothing to learn, as the end of a sentence that begins with its name."""
     if reading.role == "slave":
         return "is a replica: look at its primary"
     if reading.config.get(f"{reading.sampler_prefix}endpoint"):

@@ -1,4 +1,4 @@
-"""Several servers looked at, side by side, until the time is over."""
+"""Looks at several servers side by side, until the time is over."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PASSWORD = "without any password configured"  # noqa: S105
 
 
 class Refused(NamedTuple):
-    """A server that could not be looked at."""
+    """Names a server that could not be looked at."""
 
     name: str
     why: str
@@ -34,8 +34,8 @@ class Refused(NamedTuple):
 
 
 class Looking:
-    """Of several servers. Times are of ``clock``, in seconds; ``wait`` waits so many, or less.
-    ``believed``: users who alone may listen at their addresses; ``None``: anybody may.
+    """Looks at several servers. Times are of ``clock``, in seconds; ``wait`` waits so many, or
+    less. ``believed``: users who alone may listen at their addresses; ``None``: anybody may.
 
     Attributes:
         looks: of the servers that can be looked at.
@@ -95,7 +95,7 @@ class Looking:
 
     @property
     def size_bytes(self) -> int:
-        """Of the servers that are looked at, together."""
+        """Return the size of all servers that are looked at, together."""
         return sum(look.told.reading.size_bytes for look in self.looks)
 
     def run(
@@ -137,7 +137,7 @@ class Looking:
         return self._clock() - began
 
     def seen(self) -> list[Seen]:
-        """What is known of each."""
+        """Return what is known of each."""
         now = self._clock()
         return [look.seen(now) for look in self.looks]
 

@@ -1,5 +1,5 @@
-"""A node's file for servers that were looked at: what the planner goes by, and what ``--init``
-writes."""
+"""Writes a node's file for servers that were looked at: what the planner goes by, and what
+``--init`` writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_BUDGET_BYTES = 1 << 16
 
 
 class Access(NamedTuple):
-    """Who asks: a user, its password, and the key and value of a node's file that tell it."""
+    """Says who asks: a user, its password, and the key and value of a node's file that tell it."""
 
     username: str | None = None
     password: str | None = None
@@ -45,8 +45,8 @@ _PLACE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+=)?(?P<place>([\w.-]+|\[[0-9A-Fa-
 
 
 def named_servers(addresses: Sequence[str]) -> dict[str, str]:
-    """Addresses by a name for each: the one that stands before ``=``, or host and port, or the
-    socket's file. A host and a port alone are one, too."""
+    """Return addresses by a name for each: the one that stands before ``=``, or host and port, or
+    the socket's file. A host and a port alone are one, too."""
     named: dict[str, str] = {}
     for given in addresses:
         address = _PLACE.sub(r"\g<name>redis://\g<place>", given)
@@ -81,7 +81,8 @@ def node_text(
     endpoint: str = "ipc:///run/spreds/samples",
     left_out: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
-    """The file, for servers by name; of ``left_out``, address and why stand there as comments."""
+    """Return the file, for servers by name; of ``left_out``, address and why stand there as
+    comments."""
     budget_bytes = max(_LEAST_BUDGET_BYTES, budget_bytes)
     least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
     tables = []
@@ -129,7 +130,7 @@ def node_config(
     latencies_seconds: Mapping[str, float],
     access: Access = NOBODY,
 ) -> SidecarConfig:
-    """What a sidecar with that file would go by. Raises DocumentError."""
+    """Return what a sidecar with that file would go by. Raises DocumentError."""
     text = node_text(servers, budget_bytes, latencies_seconds)
     config = read_config(Fields(tomllib.loads(text), _SOURCE), Path.cwd())
     return replace(config, servers=tuple(_as(access, server) for server in config.servers))
@@ -146,7 +147,8 @@ def _as(access: Access, server: ServerConfig) -> ServerConfig:
 
 
 def write_new(path: Path, text: str) -> None:
-    """All of it, or no file. Raises DocumentError: it cannot be written, or is there already."""
+    """Write all of it, or no file. Raises DocumentError: it cannot be written, or is there
+    already."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:

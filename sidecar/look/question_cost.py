@@ -1,4 +1,4 @@
-"""What our questions cost a server, by its own measure, and ourselves."""
+"""Estimates what our questions cost a server, by its own measure, and ourselves."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def pause_seconds(
     most_cost_ratio: float,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> float:
-    """Before the next round: short beside the ``age`` of most keys, and long enough that the last
-    one cost no more than this share of a core, as far as ``MOST_PAUSE_SECONDS`` are."""
+    """Return the pause before the next round. It is short beside the ``age`` of most keys. The last
+    round must have cost no more than this share of a core, as far as ``MOST_PAUSE_SECONDS`` are."""
     wait_seconds = max(interval_seconds, min(_OF_AGE * age_seconds, _MOST_INTERVAL_SECONDS))
     return max(wait_seconds, min(spent_seconds / most_cost_ratio, MOST_PAUSE_SECONDS))
 
 
 def within_own_time(is_over: Callable[[], bool], seconds: float) -> Callable[[], bool]:
-    """The same, for so long as it takes of a core of ours; then it raises CannotBeLookedAtError."""
+    """Return the same, for so long as it takes of a core of ours; then it raises
+    CannotBeLookedAtError."""
     until_seconds = time.thread_time() + seconds
 
     def is_over_now() -> bool:
@@ -45,8 +46,8 @@ def within_own_time(is_over: Callable[[], bool], seconds: float) -> Callable[[],
 
 
 class QuestionCost:
-    """Of one server, in seconds of its processor: of each command that we sent, what such commands
-    took it lately on average (``INFO commandstats``).
+    """Estimates what our questions cost one server, in seconds of its processor. Each of our
+    commands counts as such commands took it lately on average (``INFO commandstats``).
 
     That is the time within the commands. To read and answer them takes the server some two fifths
     more, which it does not count.

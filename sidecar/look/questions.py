@@ -1,4 +1,4 @@
-"""Questions as they are sent, and the short answers to them, for thousands at a time."""
+"""Makes questions as they are sent, and reads the short answers, for thousands at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBER = re.compile(rb":-?[0-9]{1,19}")  # int() takes thousands of digits, and
 
 
 def number_in(line: bytes) -> int | Exception | None:
-    """Of an answer: a number, nothing, or an error. Raises ValueError: it is something else."""
+    """Read an answer: a number, nothing, or an error. Raises ValueError: it is something else."""
     if _NUMBER.fullmatch(line):
         return int(line[1:])
     if line[:1] == b"-":
@@ -21,14 +21,14 @@ def number_in(line: bytes) -> int | Exception | None:
 
 
 def packed(*words: str | bytes) -> bytes:
-    """A command as it is sent."""
+    """Return a command as it is sent."""
     parts = [word if isinstance(word, bytes) else word.encode() for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
 
 
 def refusal_words(words: str) -> str:
-    """Why ``OBJECT IDLETIME`` was refused, as the end of a sentence that begins with the server's
-    name."""
+    """Say why ``OBJECT IDLETIME`` was refused, as the end of a sentence that begins with the
+    server's name."""
     if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
         return "is a node of a cluster, and sends us elsewhere for its keys"
     if words.startswith("NOPERM"):

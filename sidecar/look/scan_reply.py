@@ -1,4 +1,4 @@
-"""The answer to ``SCAN``, read as it comes: names of keys may be of any length, and whoever answers
+"""Reads the answer to ``SCAN`` as it comes: names of keys may be of any length, and whoever answers
 may be anybody."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CURSORS = 1 << 64
 
 
 def read_scan(receive: Callable[[int], bytes]) -> tuple[int, list[bytes]] | Exception:
-    """The next cursor, and names of keys but for the very long ones; or an error.
+    """Return the next cursor, and names of keys but for the very long ones; or an error.
 
     Raises:
         ValueError: it is no such answer.
@@ -45,7 +45,7 @@ def read_scan(receive: Callable[[int], bytes]) -> tuple[int, list[bytes]] | Exce
 
 
 class _Reply:
-    """Parts of what ``receive`` gives."""
+    """Reads parts of what ``receive`` gives."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
         self._receive = receive
@@ -71,7 +71,7 @@ class _Reply:
         return int(line[1:])
 
     def text(self) -> bytes | None:
-        """``None``: it is longer than a name that is followed."""
+        """Read a text; ``None``: it is longer than a name that is followed."""
         length = self.length(b"$")
         left = length + 2
         if length > MOST_NAME_BYTES:

@@ -1,4 +1,4 @@
-"""One server that is looked at: its keys followed, its curve, and what both cost it."""
+"""Looks at one server: its keys followed, its curve, and what both cost it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _POINTS = 32
 
 
 def extended(curve: MissRatioCurve, empty_bytes: float, known_bytes: float) -> MissRatioCurve:
-    """The curve, of which what lies above ``known_bytes`` is the most that would be missed; of a
-    server that takes ``empty_bytes`` without any key."""
+    """Return the curve, of which what lies above ``known_bytes`` is the most that would be missed;
+    of a server that takes ``empty_bytes`` without any key."""
     end_bytes = float(curve.sizes_bytes[-1])
     room = known_bytes - empty_bytes
     if room <= 0 or known_bytes >= end_bytes:
@@ -74,7 +74,7 @@ _FILLING_RATIO = 1.02
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of one server.
+    """Holds what is known of one server.
 
     Attributes:
         estimate: with rate and miss ratio of all the time in which reads were counted, and the
@@ -110,8 +110,8 @@ class Seen:
     writes_per_second: float = 0.0
 
     def error_at(self, size_bytes: float) -> float:
-        """By how much the miss ratio may be off there, where the curve is extended by half of that;
-        there must be an estimate."""
+        """Return by how much the miss ratio may be off there: the curve's error, or half of what
+        extending the curve takes off, if that is more. There must be an estimate."""
         assert self.estimate is not None
         assert self.measured is not None
         here = self.measured.miss_ratio(size_bytes) - self.estimate.curve.miss_ratio(size_bytes)
@@ -125,7 +125,7 @@ class Seen:
 
 
 class ServerLook:
-    """Of one server.
+    """Looks at one server.
 
     ``budget_bytes``: how far its curve is to reach. Times are in seconds of any clock.
     ``believed``: users who alone may listen at its address, whenever we connect.
@@ -215,7 +215,8 @@ class ServerLook:
             self._count_from_now_on()
 
     def _count_from_now_on(self) -> None:
-        """What was counted until now took for a miss at every size what had been evicted before."""
+        """Forget what was counted until now: it took for a miss at every size what had been evicted
+        before."""
         self._counts = True
         self.monitor.forget()
         self._first = self.told
@@ -234,16 +235,16 @@ class ServerLook:
 
     @property
     def followed(self) -> int:
-        """Keys."""
+        """Count the keys that are followed."""
         return len(self._sampler.keys)
 
     @property
     def so_far(self) -> Estimate | None:
-        """By the last window that is over."""
+        """Return the estimate of the last window that is over."""
         return self._estimate
 
     def seen(self, now: float) -> Seen:
-        """What is known now."""
+        """Return what is known now."""
         if now > self._stepped and self._first is not None:
             self.monitor.step(now - self._stepped)
             self._stepped = now

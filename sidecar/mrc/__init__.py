@@ -1,1 +1,1 @@
-"""The miss-ratio curve of a whole trace, for `spreds mrc`."""
+"""Makes the miss-ratio curve of a whole trace, for `spreds mrc`."""

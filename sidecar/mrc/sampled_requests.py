@@ -1,4 +1,4 @@
-"""The sampled requests of a file, for caches that are played through it."""
+"""Reads the sampled requests of a file, for caches that are played through it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SampledRequests(NamedTuple):
-    """In order, shapes (n,); weights are bytes, or 1 for each object."""
+    """Holds requests in order, shapes (n,); weights are bytes, or 1 for each object."""
 
     keys: npt.NDArray[np.uint64]
     weights: npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ def sampled_requests(
     salt: int,
     seen: SeenTimes,
 ) -> Iterator[SampledRequests]:
-    """A part of the file at a time.
+    """Yield a part of the file at a time.
 
     Args:
         path, format, reading: as of ``read_trace``.
@@ -54,13 +54,13 @@ def sampled_requests(
 
 
 def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele et al., OOPSLA'14)."""
+    """Mix identities by the finaliser of SplitMix64 (Steele et al., OOPSLA'14)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def salted(salt: int) -> npt.NDArray[np.uint64]:
-    """What identities are combined with before they are mixed, shape (1,)."""
+    """Return what identities are combined with before they are mixed, shape (1,)."""
     with np.errstate(over="ignore"):
         return mix(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))

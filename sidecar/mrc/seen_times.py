@@ -25,7 +25,7 @@ _UNIT = "--time-unit says what unit the times are in (s, ms, us or ns)"
 
 
 class SeenTimes:
-    """The times of a trace, in the order of its requests.
+    """Follows the times of a trace, in the order of its requests.
 
     Args:
         path: of the file.
@@ -69,7 +69,7 @@ class SeenTimes:
 
     @property
     def span_seconds(self) -> float:
-        """From the earliest to the latest."""
+        """Return the seconds from the earliest to the latest."""
         return max(0.0, self._latest - self._earliest)
 
     def must_fit(self, seconds: float, what: str, *, is_unit_given: bool) -> None:

@@ -1,4 +1,4 @@
-"""The miss-ratio curve of a trace under ``allkeys-lfu``, by caches of several sizes."""
+"""Makes the miss-ratio curve of a trace under ``allkeys-lfu``, by caches of several sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def simulate_lfu_of_file(
     rate: float,
     salt: int,
 ) -> TraceCurve:
-    """The curve of Redis' LFU with its usual settings, at ``sizes``; where there is no compiled
+    """Return the curve of Redis' LFU with its usual settings, at ``sizes``. Without a compiled
     library it takes minutes for each million of sampled requests.
 
     Args:
@@ -70,7 +70,7 @@ def simulate_lfu_of_file(
 
 
 def _reads(keys: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64]) -> Accesses:
-    """Of objects that are put into every cache that misses them."""
+    """Return reads of objects that are put into every cache that misses them."""
     count = len(keys)
     nothing = np.zeros(count, np.uint8)
     return Accesses(

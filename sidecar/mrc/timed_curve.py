@@ -1,4 +1,5 @@
-"""The miss-ratio curve of a trace under LRU, of objects that live for so long after their fill."""
+"""Makes the miss-ratio curve of a trace under LRU, of objects that live for so long after their
+fill."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _ROUNDS = 32
 
 
 class _TimedMisses:
-    """Misses of caches of the sizes, by the parts of a server's monitor."""
+    """Counts misses of caches of the sizes, by the parts of a server's monitor."""
 
     def __init__(self, sizes: Sequence[int], ttl_seconds: float, rate: float) -> None:
         self._sizes = np.array(sizes, np.float64)
@@ -43,7 +44,7 @@ class _TimedMisses:
         self._hits = np.zeros(len(sizes) + 1, np.int64)
 
     def misses(self) -> FloatArray:
-        """Of all requests, shape (len(sizes),)."""
+        """Return the misses of all requests, shape (len(sizes),)."""
         beyond = np.cumsum(self._hits[::-1])[::-1]
         return np.asarray(beyond[1:] / self._rate)
 
@@ -90,8 +91,8 @@ def timed_curve_of_file(
     rate: float,
     salt: int,
 ) -> TraceCurve:
-    """The curve, at ``sizes``, of caches where each fill lives for ``ttl_seconds``, whatever is
-    read of it meanwhile.
+    """Return the curve, at ``sizes``, of caches where each fill lives for ``ttl_seconds``, whatever
+    is read of it meanwhile.
 
     As in the sidecar, an object leaves all sizes when the last of its copies expires: what a cache
     had of it that expired sooner takes memory until then. Against caches that forget at once, that

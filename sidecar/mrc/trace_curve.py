@@ -1,4 +1,4 @@
-"""The miss-ratio curve of a trace under LRU, exact or by SHARDS."""
+"""Makes the miss-ratio curve of a trace under LRU, exact or by SHARDS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHER_SALTS = 1 << 63
 
 
 class TraceCurve:
-    """Miss ratio over cache size, cold misses included.
+    """Holds the miss ratio over cache size, cold misses included.
 
     Attributes:
         sizes: shape (k,), increasing, in objects or bytes (key and value, no overhead).
@@ -83,16 +83,17 @@ class TraceCurve:
     __hash__ = None  # type: ignore[assignment]
 
     def miss_ratio(self, size: float) -> float:
-        """Miss ratio at a size; 1 below the first point."""
+        """Return the miss ratio at a size; 1 below the first point."""
         place = bisect_right(self.sizes, size)
         return self.miss_ratios[place - 1] if place else 1.0
 
     def miss_ratios_at(self, sizes: Iterable[float]) -> list[float]:
-        """Miss ratio at each size."""
+        """Return the miss ratio at each size."""
         return [self.miss_ratio(size) for size in sizes]
 
     def standard_errors_at(self, sizes: Sequence[float]) -> list[float]:
-        """Of the miss ratio at each size, by how much the ``parts`` differ; 0 without them."""
+        """Return the miss ratio's standard error at each size, by how much the ``parts`` differ; 0
+        without them."""
         if not self.parts:
             return [0.0] * len(sizes)
         errors = []
@@ -103,7 +104,7 @@ class TraceCurve:
         return errors
 
     def size_for_hit_ratio(self, hit_ratio: float) -> int | None:
-        """The smallest size with this hit ratio, or ``None``: no cache is large enough."""
+        """Return the smallest size with this hit ratio, or ``None``: no cache is large enough."""
         wanted = hit_ratio - 1e-12
         place = bisect_left(self.miss_ratios, wanted, key=lambda ratio: 1 - ratio)
         return self.sizes[place] if place < len(self.sizes) else None
@@ -148,7 +149,7 @@ def estimate_curve_of_file(
     with_errors: bool = False,
     reads: Iterable[bytes] = (),
 ) -> TraceCurve:
-    """The same of a file, several times as fast.
+    """Do the same for a file, several times as fast.
 
     Args:
         path: of the file, or ``traces.file.STDIN``.

@@ -1,4 +1,4 @@
-"""Stack distances of a trace by the compiled library."""
+"""Finds stack distances of a trace by the compiled library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TraceStack:
-    """Stack distances of a trace; see ``kernel/shards.c``.
+    """Finds stack distances of a trace; see ``kernel/shards.c``.
 
     Args:
         in_bytes: distances are bytes instead of objects.
@@ -68,28 +68,28 @@ class TraceStack:
 
     @property
     def requests(self) -> int:
-        """Seen so far, sampled or not."""
+        """Count those seen so far, sampled or not."""
         return int(self._library.spreds_mrc_requests(self._stack))
 
     @property
     def sampled(self) -> int:
-        """Requests of sampled objects."""
+        """Count the requests of sampled objects."""
         return int(self._library.spreds_mrc_sampled(self._stack))
 
     @property
     def live_objects(self) -> int:
-        """Objects in the stack."""
+        """Count the objects in the stack."""
         return int(self._library.spreds_mrc_live(self._stack))
 
     @property
     def cold(self) -> float:
-        """Requests that the first ones for an object stand for."""
+        """Return the requests that the first ones for an object stand for."""
         return float(self._library.spreds_mrc_cold(self._stack))
 
     def histogram(self) -> tuple[Sequence[int], Sequence[float]]:
-        """Distances, shape (k,), increasing, own weight included; and how many requests each
+        """Return distances, shape (k,), increasing, own weight included; and how many requests each
         stands for, shape (k,). Distances above 2,048 stand in bins of 0.1 %, except in an exact
-        histogram by objects; a bin is named by its largest distance."""
+        histogram by objects. A bin is named by its largest distance."""
         distances, counts = self._columns(self._library.spreds_mrc_bins)
         return distances, counts
 
@@ -100,7 +100,8 @@ class TraceStack:
         return distances, others
 
     def curve(self) -> tuple[Sequence[int], Sequence[float]]:
-        """The histogram's distances, and the miss ratio of a cache of each of those sizes."""
+        """Return the histogram's distances, and the miss ratio of a cache of each of those
+        sizes."""
         sizes, miss_ratios = self._columns(self._library.spreds_mrc_curve)
         return sizes, miss_ratios
 

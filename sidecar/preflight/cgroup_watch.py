@@ -1,4 +1,5 @@
-"""The servers' cgroups, while the sidecar runs: the kernel ends who takes more than they have."""
+"""Watches the servers' cgroups while the sidecar runs: the kernel ends who takes more than they
+have."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ LOOK_SECONDS = 60.0
 
 
 class CgroupWatch:
-    """Of one sidecar."""
+    """Watches the cgroups of one sidecar's servers."""
 
     def __init__(self) -> None:
         self._looked: tuple[SidecarConfig, Mapping[str, int]] | None = None
@@ -23,8 +24,9 @@ class CgroupWatch:
         self._found: list[str] = []
 
     def problems(self, config: SidecarConfig, process_ids: Mapping[str, int]) -> list[str]:
-        """A sentence each, as ``check --connect`` has it; asked of the kernel once a minute, and
-        where a process or the configuration is another one. 0: the process is not known."""
+        """Return a sentence for each problem, as ``check --connect`` has it. The kernel is asked
+        once a minute, and where a process or the configuration is another one. 0: the process is
+        not known."""
         asked, now = (config, process_ids), time.monotonic()
         if asked != self._looked or now - self._looked_at >= LOOK_SECONDS:
             self._looked, self._looked_at = asked, now

@@ -21,8 +21,8 @@ from solver_lambda.documents.units import format_size
 def check_cgroups(
     memory: MemoryConfig, servers: Sequence[ServerConfig], processes: Mapping[str, Path]
 ) -> Iterator[Finding]:
-    """``processes``: folders below ``/proc`` of the servers that run on this machine, by name. What
-    cannot be read is not judged."""
+    """Check the limits of cgroups. ``processes``: folders below ``/proc`` of the servers that run
+    on this machine, by name. What cannot be read is not judged."""
     machine_bytes = machine_memory_bytes()
     within: dict[Path, tuple[int, list[ServerConfig]]] = {}
     for server in servers:
@@ -65,7 +65,7 @@ def _check_budget(memory: MemoryConfig, cgroup: Path, limit_bytes: int) -> Itera
 
 
 def _limit(process: Path) -> tuple[int, Path] | None:
-    """The least limit that holds a process, and whose it is; ``None`` if it has none."""
+    """Return the least limit that holds a process, and whose it is; ``None`` if it has none."""
     try:
         found = [
             (min(limits), len(folder.parts), folder)

@@ -38,7 +38,7 @@ from solver_lambda.documents.reader import DocumentError
 
 
 def iam_policy(node: str, cloud: CloudConfig) -> dict[str, Any]:
-    """A policy document; ``cloud`` is the cell that the node's file names."""
+    """Return a policy document; ``cloud`` is the cell that the node's file names."""
     partition, region, account = (cloud.topic_arn.split(":")[place] for place in (1, 3, 4))
     observations = f"arn:{partition}:s3:::{cloud.observations_bucket}"
     plans = f"arn:{partition}:s3:::{cloud.plans_bucket}"

@@ -143,7 +143,7 @@ def _is_local(endpoint: str) -> bool:
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """Whom a server runs as; ``groups`` has the number of each."""
+    """Says whom a server runs as; ``groups`` has the number of each."""
 
     name: str
     user: int
@@ -183,14 +183,14 @@ def check_way_for(server: ServerProcess, endpoint: str, group: int | None) -> Fi
 
 
 def _may(path: Path, server: ServerProcess, right: int) -> bool:
-    """``right``: 1 to look into, 2 to write to."""
+    """Whether the server has the ``right``: 1 to look into, 2 to write to."""
     seen = path.stat()
     shift = 6 if seen.st_uid == server.user else 3 if seen.st_gid in server.groups else 0
     return bool(seen.st_mode >> shift & right)
 
 
 def server_process(name: str, process_id: int) -> ServerProcess | None:
-    """Of this process, ``None`` if it is no server of this machine."""
+    """Return the server that this process is; ``None`` if it is no server of this machine."""
     folder = Path("/proc") / str(process_id)
     try:
         # Any byte may stand in a process' name.

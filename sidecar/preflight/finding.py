@@ -1,4 +1,4 @@
-"""What a look at the machine or a server has found."""
+"""Says what a look at the machine or a server has found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Level = Literal["ok", "advice", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One of them.
+    """Tells one thing that was found.
 
     Attributes:
         where: a server's name, a key of the node's file, or ``machine``.

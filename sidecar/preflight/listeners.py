@@ -1,4 +1,4 @@
-"""Which process listens at an address, as the kernel says: whoever does answers a connection.
+"""Finds which process listens at an address, as the kernel says: whoever does answers a connection.
 
 Whether the port for browsers and Prometheus is free, or the sidecar's.
 """
@@ -62,7 +62,7 @@ _PATIENCE_SECONDS = 1.0
 
 
 class Listener(Enum):
-    """Who listens. It is ``UNKNOWN`` where only the sidecar's user and root can see it."""
+    """Says who listens. It is ``UNKNOWN`` where only the sidecar's user and root can see it."""
 
     NOBODY = "nobody"
     SIDECAR = "sidecar"
@@ -71,7 +71,8 @@ class Listener(Enum):
 
 
 def tcp_listener(hosts: Collection[str], port: int, process: int) -> Listener:
-    """At these numbers of addresses; ``process`` is that of the sidecar, 0 if it is not known."""
+    """Say who listens at these numbers of addresses; ``process`` is that of the sidecar, 0 if it is
+    not known."""
     sockets = listening_sockets({ipaddress.ip_address(host) for host in hosts}, port)
     found = {f"socket:[{one.inode}]" for one in sockets}
     if not found:
@@ -90,7 +91,7 @@ def _open_files(process: int) -> Iterator[str]:
 
 
 def unix_listener(address: str, process: int) -> Listener:
-    """At a path, or at an abstract name after a zero byte."""
+    """Say who listens at a path, or at an abstract name after a zero byte."""
     with unix_stream() as probe:
         probe.settimeout(_PATIENCE_SECONDS)
         try:
@@ -106,7 +107,7 @@ def unix_listener(address: str, process: int) -> Listener:
 
 
 def listener_finding(key: str, shown: str, has_it: str, who: Listener) -> Finding | None:
-    """Of an address that the running sidecar should have; ``None``: nobody listens there.
+    """Judge an address that the running sidecar should have; ``None``: nobody listens there.
 
     ``has_it``: ``served`` or ``bound``.
     """

@@ -1,4 +1,4 @@
-"""Settings of the kernel that hurt servers whose sizes change.
+"""Looks for settings of the kernel that hurt servers whose sizes change.
 
 Whether what the servers have is within what they may have.
 """
@@ -17,7 +17,8 @@ from solver_lambda.documents.units import format_size
 
 
 def check_sums(config: SidecarConfig, readings: Mapping[str, ServerReading]) -> Iterator[Finding]:
-    """Of ``maxmemory`` and of resident memory; nothing is said where no server was read."""
+    """Check the sums of ``maxmemory`` and of resident memory; nothing is said where no server was
+    read."""
     if readings:
         yield _check_maxmemory(config, readings)
         yield from _check_resident(config, readings)
@@ -180,7 +181,7 @@ def _check_swap(root: Path, memory: dict[str, int]) -> Iterator[Finding]:
 
 
 def _memory(root: Path) -> dict[str, int]:
-    """Bytes by the names of ``/proc/meminfo``."""
+    """Return bytes by the names of ``/proc/meminfo``."""
     text = _read(root, "proc/meminfo")
     if text is None:
         return {}

@@ -1,4 +1,4 @@
-"""All that ``spreds check --connect`` looks at."""
+"""Looks at all that ``spreds check --connect`` checks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from sidecar.servers.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked, lock_paths, locked_by, own_folders
 
 
-# Whether only the sidecar's user may write where it keeps its files.
 def check_files(config: SidecarConfig) -> Iterator[Finding]:
-    """A finding for each folder of endpoint, state, history and socket.
+    """Check whether only the sidecar's user may write to the folders of endpoint, state, history
+    and socket: a finding for each.
 
     Root asks for the sidecar's user: the owner of the folder of its state.
     """
@@ -78,7 +78,7 @@ def _check_group(key: str, group: int, user: int | None) -> Iterator[Finding]:
 
 
 def group_name(group: int) -> str:
-    """Or its number, where it has none."""
+    """Return a group's name, or its number where it has none."""
     try:
         return grp.getgrgid(group).gr_name
     except KeyError:
@@ -117,7 +117,7 @@ def check_service(controller: ControllerConfig) -> Iterator[Finding]:
 
 
 def preflight(config: SidecarConfig) -> list[Finding]:
-    """What was found, in the order of servers, addresses and machine."""
+    """Return what was found, in the order of servers, addresses and machine."""
     readings: dict[str, ServerReading] = {}
     findings = list(check_servers(config, readings))
     process = process_of(config) if is_locked(config) else None
@@ -158,7 +158,8 @@ def preflight(config: SidecarConfig) -> list[Finding]:
 
 
 def process_of(config: SidecarConfig) -> int:
-    """Of the sidecar that runs with this configuration; 0: its lock cannot be read."""
+    """Return the process of the sidecar that runs with this configuration; 0: its lock cannot be
+    read."""
     try:
         text = locked_by(next(iter(lock_paths(config).values())))
     except OSError:

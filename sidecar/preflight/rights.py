@@ -1,4 +1,4 @@
-"""Which commands the sidecar's user needs on a server, and whether it may run them."""
+"""Checks which commands the sidecar's user needs on a server, and whether it may run them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ OTHER_NAME = (
 
 
 def acl_line(username: str | None = None, *, looks: bool = False) -> str:
-    """The smallest user that the sidecar works with, as a command for redis-cli; ``looks``: where
-    it looks at keys."""
+    """Return the smallest user that the sidecar works with, as a command for redis-cli; ``looks``:
+    where it looks at keys."""
     more = (*LOOK_NEEDED, "+select") if looks else ()
     rights, keys = " ".join([*NEEDED, *WANTED, *more]), "~* " if looks else ""
     return f"ACL SETUSER {username or DEFAULT_USER} on >PASSWORD resetkeys {keys}-@all {rights}"
 
 
 def check_rights(config: ServerConfig, server: RedisServer, *, looks: bool) -> Iterator[Finding]:
-    """Run each command once, in a way that changes nothing: CONFIG SET puts back the value that a
+    """Run each command once, in a way that changes nothing. CONFIG SET puts back the value that a
     knob has, the client's name is that of our own connection, and no key has the name asked for.
 
     Raises:

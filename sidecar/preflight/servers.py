@@ -41,7 +41,7 @@ OTHER_CONNECTIONS = 3
 def check_taken(
     config: SidecarConfig, readings: Mapping[str, ServerReading], running: bool
 ) -> Iterator[Finding]:
-    """Looks at the servers' locks and takes none. ``running``: a sidecar with this configuration
+    """Look at the servers' locks and take none. ``running``: a sidecar with this configuration
     does, and may hold them."""
     ours = _own_processes(config) if running else set()
     for name, reading in readings.items():
@@ -62,7 +62,7 @@ def _own_processes(config: SidecarConfig) -> set[str]:
 
 
 def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> Iterator[Finding]:
-    """Of all servers; what those that answer say goes into ``readings``."""
+    """Check all servers; what those that answer say goes into ``readings``."""
     state = load_state(config.state_file) if config.state_file else SidecarState()
     for server_config in config.servers:
         server = RedisServer(server_config)
@@ -88,7 +88,7 @@ def check_servers(config: SidecarConfig, readings: dict[str, ServerReading]) -> 
 
 
 def tcp_backlog(reading: ServerReading) -> int:
-    """Connections that a server wants to wait for it. Raises as ``NONSENSE``."""
+    """Return the connections that a server wants to wait for it. Raises as ``NONSENSE``."""
     return int(reading.config.get("tcp-backlog", "0"))
 
 
@@ -150,7 +150,7 @@ def _why_not_looked_at(config: ServerConfig) -> str:
 
 
 def _module() -> str:
-    """Where the module is, in a checkout that has built it."""
+    """Say where the module is, in a checkout that has built it."""
     built = Path(__file__).resolve().parents[2] / "build/lib/spreds.so"
     return str(built) if built.exists() else "spreds.so (redis_patch/build.sh module builds it)"
 

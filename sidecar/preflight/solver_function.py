@@ -1,4 +1,5 @@
-"""The function that a node's observations start: whether there is one, may run, and fared well.
+"""Checks the function that a node's observations start: whether there is one, may run, and fared
+well.
 
 A node's own rights do not reach so far, an operator's do: what may not be seen is named.
 """
@@ -29,7 +30,7 @@ UNSEEN = "may not be seen with these rights: ask again as an operator of the acc
 
 
 def check_function(node: str, cloud: CloudConfig) -> Iterator[Finding]:
-    """What an observation of this node would start, and what came of the last hour's runs.
+    """Yield what an observation of this node would start, and what came of the last hour's runs.
 
     Raises:
         DocumentError: there is no such region.
@@ -61,7 +62,7 @@ def _functions(node: str, cloud: CloudConfig) -> Iterator[Finding]:
 
 
 def _functions_of(node: str, told: Mapping[str, Any], cloud: CloudConfig) -> list[str]:
-    """Their names: those that S3 starts, and subscribers of the topics that it tells."""
+    """Name the functions that S3 starts, and those that subscribe to the topics that it tells."""
     own = f"{OBSERVATIONS_PREFIX}/{node}/"
     found = [
         one["LambdaFunctionArn"]
@@ -108,8 +109,8 @@ def _state(name: str, node: str, cloud: CloudConfig) -> Iterator[Finding]:
 
 
 def _runs(name: str, node: str, cloud: CloudConfig) -> Finding:
-    """By its metrics of the last hour, or by what it planned; what is over for a while is none of
-    the present."""
+    """Judge the function by its metrics of the last hour, or by what it planned. What is over for a
+    while is none of the present."""
     metrics = _client("cloudwatch", cloud)
     runs, errors, throttles = (
         _counts(name, metric, metrics) for metric in ("Invocations", "Errors", "Throttles")
@@ -137,7 +138,7 @@ def _runs(name: str, node: str, cloud: CloudConfig) -> Finding:
 
 
 def _plans(node: str, cloud: CloudConfig, since: datetime) -> int:
-    """Those since then in their bucket, as far as they may be seen."""
+    """Count the plans since then in their bucket, as far as they may be seen."""
     from sidecar.storage.aws import aws_errors
 
     owner = {"ExpectedBucketOwner": cloud.account_id} if cloud.account_id else {}
@@ -184,7 +185,7 @@ def _refused(name: str, functions: Any, cloud: CloudConfig) -> Iterator[Finding]
 
 
 def _counts(name: str, metric: str, metrics: Any) -> dict[datetime, float]:
-    """By the five minutes in which they were, those that were told."""
+    """Return a metric's counts that were told, by the five minutes in which they were."""
     now = datetime.now(UTC)
     told = metrics.get_metric_statistics(
         Namespace="AWS/Lambda",
@@ -205,7 +206,7 @@ def _client(service: str, cloud: CloudConfig) -> Any:
 
 
 def code_of(error: BaseException | None) -> str:
-    """The code in AWS' answer; empty if there was none."""
+    """Return the code in AWS' answer; empty if there was none."""
     from sidecar.storage.store_s3 import error_code
 
     return error_code(error) if isinstance(error, Exception) else ""

@@ -1,1 +1,1 @@
-"""Samples, from the wire to batches."""
+"""Takes samples, from the wire to batches."""

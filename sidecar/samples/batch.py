@@ -1,4 +1,4 @@
-"""Decoder of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``."""
+"""Decodes the samples' wire format, ``redis_patch/WIRE_FORMAT.md``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FormerSecretError(StrangerError):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One batch of samples of one server.
+    """Holds one batch of samples of one server.
 
     Attributes:
         records: structured array, shape (record_count,), fields ``hash`` u64, ``size_bytes`` u32,
@@ -75,22 +75,22 @@ class Batch:
 
     @property
     def population(self) -> tuple[int, int, int]:
-        """Which process's objects are sampled, and which of them at the same threshold."""
+        """Return which process's objects are sampled, and which of them at the same threshold."""
         return self.instance, self.salt_id, self.modulus
 
     @cached_property
     def operations(self) -> npt.NDArray[np.uint8]:
-        """Of the records, one beside the other, shape (record_count,)."""
+        """Return the records' operations, one beside the other, shape (record_count,)."""
         return np.ascontiguousarray(self.records["operation"])
 
     @cached_property
     def ids(self) -> UIntArray:
-        """Of the records' objects, see ``object_ids``, shape (record_count,)."""
+        """Return the records' objects, see ``object_ids``, shape (record_count,)."""
         return object_ids(self.records)
 
     @cached_property
     def times_us(self) -> FloatArray:
-        """When each record was made, since the Unix epoch, shape (record_count,)."""
+        """Return when each record was made, since the Unix epoch, shape (record_count,)."""
         parts = self.parts or (self,)
         firsts = np.array([part.first_time_us for part in parts], dtype=np.float64)
         times: FloatArray = np.repeat(firsts, [len(part.records) for part in parts])
@@ -103,8 +103,8 @@ HASH_MASK = np.uint64((1 << DB_SHIFT) - 1)
 
 
 def object_ids(records: npt.NDArray[np.void]) -> UIntArray:
-    """Identity of each record's object: the db above the low 48 bits of the hash, which hold the
-    bits that sampling looks at."""
+    """Return the identity of each record's object: the db above the low 48 bits of the hash, which
+    hold the bits that sampling looks at."""
     return np.asarray(
         (records["hash"] & HASH_MASK) | (records["db"].astype(np.uint64) << np.uint64(DB_SHIFT))
     )
@@ -122,7 +122,8 @@ _FIELDS = {
 
 
 def record_type(record_bytes: int = RECORD_BYTES) -> np.dtype[np.void]:
-    """Layout of a record that takes ``record_bytes``; what a sampler appends is skipped."""
+    """Return the layout of a record that takes ``record_bytes``; what a sampler appends is
+    skipped."""
     formats = list(_FIELDS.values())
     widths = [np.dtype(one).itemsize for one in formats]
     return np.dtype(
@@ -140,7 +141,7 @@ _FIRST_OPERATION, _LAST_OPERATION = int(min(Operation)), int(max(Operation))
 
 
 def decode_batch(message: bytes, is_ours: Callable[[int, bytes], bool] | None = None) -> Batch:
-    """One ZeroMQ message as a batch.
+    """Decode one ZeroMQ message as a batch.
 
     ``is_ours`` is asked first whether instance and secret belong together, and may raise
     FormerSecretError: of what comes from a stranger nothing else is looked at.

@@ -1,4 +1,4 @@
-"""One connection to the samples' endpoint: who it is, and what waits of it."""
+"""Holds one connection to the samples' endpoint: who it is, and what waits of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRANGERS_BYTES = 4 * MAX_BATCH_BYTES  # that may wait of who has not shown a se
 
 
 class Connection:
-    """One of them.
+    """Holds the connection of one peer that sends samples.
 
     Attributes:
         who: the peer, for people.
@@ -63,7 +63,7 @@ class Connection:
         return count
 
     def message(self) -> bytes | None:
-        """The next one that is there as a whole. Raises ZmtpError."""
+        """Return the next message that is there as a whole. Raises ZmtpError."""
         while (message := self._reader.message()) is None and self._waiting:
             part = self._waiting.popleft()
             self._taken_bytes += len(part)
@@ -90,7 +90,8 @@ class Connection:
 
 
 def peer_of(connection: socket.socket) -> tuple[str, int | str, int]:
-    """For people; its user or party of an address; its process, or 0."""
+    """Name a peer for people. Returns also its user or its address' party, and its process, or
+    0."""
     try:
         if connection.family == socket.AF_UNIX:
             process, user = peer_credentials(connection)

@@ -1,4 +1,4 @@
-"""Connections to the samples' endpoint: what waits of each, and how many there may be.
+"""Holds the connections to the samples' endpoint: what waits of each, and how many there may be.
 
 A thread takes in what comes, for while the sidecar plans it would be lost: between two processes
 the kernel keeps some four batches. All else is done by the thread that asks for messages. What a
@@ -38,7 +38,7 @@ _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
 class Connections:
-    """All that come to a listening socket, which is closed with them.
+    """Holds all that come to a listening socket, which is closed with them.
 
     ``refuse`` is told of each connection that is ended for what it does or did not do: of whom, a
     code and words. ``processes`` has the ids of the servers' own: these have places of their own,
@@ -124,8 +124,8 @@ class Connections:
                 self._stopping.wait(_PAUSE_SECONDS)
 
     def _take_in(self) -> None:
-        """Who waits to connect, so that the kernel's queue has room for the next one. Who has hung
-        up meanwhile, as a crowd does, costs nothing more."""
+        """Accept whoever waits to connect, so that the kernel's queue has room for the next one.
+        Whoever has hung up meanwhile, as a crowd does, costs nothing more."""
         for _ in range(_MOST_ACCEPTS):
             if len(self._knocking) >= _MOST_KNOCKING:
                 self._is_deaf = True
@@ -168,7 +168,8 @@ class Connections:
                 self._epoll.modify(connection.socket.fileno(), _ONCE)
 
     def messages(self) -> Iterator[tuple[Connection, bytes]]:
-        """What is there, one of each connection in turn; a later call goes on with the next one."""
+        """Yield what is there, one of each connection in turn; a later call goes on with the next
+        one."""
         without = 0
         while self._turn and without < len(self._turn):
             connection = self._turn[0]
@@ -257,7 +258,7 @@ class Connections:
 
 
 def _has_hung_up(taken: socket.socket) -> bool:
-    """And has sent nothing before."""
+    """Whether the peer has hung up, and has sent nothing before."""
     try:
         return not taken.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -267,7 +268,7 @@ def _has_hung_up(taken: socket.socket) -> bool:
 
 
 def crowd_of(connections: Collection[Connection]) -> list[Connection]:
-    """Those of the users with the most, and of them those of the processes with the most."""
+    """Return those of the users with the most, and of them those of the processes with the most."""
     users = Counter(one.user for one in connections)
     crowd = [one for one in connections if users[one.user] == max(users.values())]
     processes = Counter((one.user, one.process) for one in crowd)

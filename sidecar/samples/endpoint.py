@@ -1,4 +1,5 @@
-"""The endpoint where samples arrive: a socket's file, an abstract name, or an address of TCP."""
+"""Binds the endpoint where samples arrive: a socket's file, an abstract name, or an address of
+TCP."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _BACKLOG = 4096
 
 
 def socket_path(endpoint: str) -> Path | None:
-    """Of an ``ipc://`` endpoint; ``None`` for TCP and for a name that is not a file."""
+    """Return the path of an ``ipc://`` endpoint; ``None`` for TCP and for a name that is not a
+    file."""
     scheme, _, address = endpoint.partition("://")
     return Path(address) if scheme == "ipc" and not address.startswith("@") else None
 
@@ -38,7 +40,7 @@ def bind_endpoint(
     servers: int = 0,
     processes: Callable[[], Collection[int]] = tuple,
 ) -> Iterator[SampleReceiver]:
-    """The receiver, bound, with the socket's folder made if it is missing; the socket's file is
+    """Bind the receiver, with the socket's folder made if it is missing; the socket's file is
     removed at the end.
 
     Only this user may connect, and with a ``group`` its members; also the folder is theirs to
@@ -90,8 +92,8 @@ def _bound(endpoint: str, path: Path | None) -> socket.socket:
 
 
 def tcp_address(endpoint: str) -> tuple[str, int]:
-    """To bind, and that servers connect to: of a name it is the first of version 4, as ZeroMQ has
-    it. Raises OSError."""
+    """Return the address to bind, and that servers connect to. A name's is the first of version 4,
+    as ZeroMQ has it. Raises OSError."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     found = socket.getaddrinfo(host.strip("[]"), int(port), family, socket.SOCK_STREAM)
@@ -108,7 +110,7 @@ def _make_folder(folder: Path, group: int | None) -> None:
 
 
 def _give(path: Path, group: int | None, mode: int) -> None:
-    """To a group, if there is one. Raises OSError, one sentence."""
+    """Give a file to a group, if there is one, and set its mode. Raises OSError, one sentence."""
     # What is there by then, and not what a link there shows at.
     held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -129,7 +131,8 @@ def _give(path: Path, group: int | None, mode: int) -> None:
 
 
 def _remove_dead(path: Path) -> None:
-    """What a process of ours left behind that is gone. Raises OSError: something else is there."""
+    """Remove what a process of ours left behind that is gone. Raises OSError: something else is
+    there."""
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Consecutive batches of one server as one: each that is taken by itself costs the same again."""
+"""Joins consecutive batches of one server: each that is taken by itself costs the same again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def follows(batch: Batch, last: Batch) -> bool:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """One batch of those that follow each other, shape (n >= 1,): the records of all, the counters
-    of the last, the sequence of the first."""
+    """Join batches that follow each other, shape (n >= 1,): the records of all, the counters of the
+    last, the sequence of the first."""
     if len(batches) == 1:
         return batches[0]
     return replace(
@@ -58,11 +58,12 @@ class BatchJoiner:
 
     @property
     def silent_seconds(self) -> float:
-        """Since the last batch, or since there could be one: who never tells is silent, too."""
+        """Return the seconds since the last batch, or since there could be one: who never tells is
+        silent, too."""
         return self._now() - self._heard_at_seconds
 
     def add(self, batch: Batch) -> None:
-        """The next batch."""
+        """Take the next batch."""
         self._heard_at_seconds = self._now()
         if self._held and (
             not follows(batch, self._held[-1])
@@ -82,7 +83,7 @@ class BatchJoiner:
         return bool(self._held) and self._now() - self._since_seconds >= HOLD_SECONDS
 
     def give(self) -> None:
-        """Hold nothing."""
+        """Pass on what is held."""
         held, self._held, self._records = self._held, [], 0
         if held:
             self._take(joined(held))

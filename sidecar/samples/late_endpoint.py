@@ -1,4 +1,5 @@
-"""The samples' endpoint where somebody else may hold its address: the sidecar runs without it."""
+"""Binds the samples' endpoint where somebody else may hold its address: the sidecar runs without
+it."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class LateEndpoint:
         self.problem: str | None = None
 
     def __enter__(self) -> LateEndpoint:
-        """Raises OSError: it can never be bound; or its file, which nobody else can take."""
+        """Bind it if possible. Raises OSError: it can never be bound; or its file, which nobody
+        else can take."""
         self._bind()
         return self
 

@@ -1,4 +1,4 @@
-"""The sidecar's end of the pipeline: one socket for all servers of the machine."""
+"""Holds the sidecar's end of the pipeline: one socket for all servers of the machine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SampleReceiver:
 
     @property
     def remedy(self) -> str:
-        """Against a crowd, for people."""
+        """Say what helps against a crowd, for people."""
         if self._has_rights:
             return "end it, or take its user out of sampling.group"
         return "end it, or take an ipc:// that others cannot use"
@@ -65,13 +65,14 @@ class SampleReceiver:
         return time.monotonic() - self._crowded_at_seconds < CROWD_SECONDS
 
     def receive(self, timeout_seconds: float) -> list[Batch]:
-        """All that ``batches`` yields; an empty list means that none came."""
+        """Return all that ``batches`` yields; an empty list means that none came."""
         return list(self.batches(timeout_seconds))
 
     def batches(
         self, timeout_seconds: float, is_ours: Callable[[int, bytes], bool] | None = None
     ) -> Iterator[Batch]:
-        """Batches that are there, one of each server in turn, ``DRAIN_BATCHES`` messages at most.
+        """Yield batches that are there, one of each server in turn, ``DRAIN_BATCHES`` messages at
+        most.
 
         Waits up to ``timeout_seconds`` for the first. Each is decoded when it is asked for: the
         others stay with whoever stops asking. ``is_ours``: see ``decode_batch``.
@@ -98,7 +99,7 @@ class SampleReceiver:
         message: bytes,
         is_ours: Callable[[int, bytes], bool] | None,
     ) -> Batch | None:
-        """``None``: it is none of ours, which was counted."""
+        """Decode a message; ``None``: it is none of ours, which was counted."""
         try:
             batch = decode_batch(message, is_ours)
         except FormerSecretError as error:
@@ -133,7 +134,7 @@ class SampleReceiver:
         self._tell(reason, f"samples: {who} {words}")
 
     def _tell(self, kind: str, words: str) -> None:
-        """Each kind once: strangers must not fill the log."""
+        """Log each kind once: strangers must not fill the log."""
         if kind not in self._told:
             self._told.add(kind)
             log.warning("%s; more of this kind is only counted", words)

@@ -1,4 +1,4 @@
-"""The secret by which the sidecar knows a server's sampler."""
+"""Holds the secret by which the sidecar knows a server's sampler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _FORMER_SECONDS = 60.0
 
 
 class SamplerKey:
-    """Of one server, made anew by each sidecar; whoever sends samples shows it in each batch.
+    """Holds the key of one server, made anew by each sidecar. Whoever sends samples shows it in
+    each batch.
 
     Attributes:
         secret: for the server alone, which gets it by CONFIG SET.
@@ -63,5 +64,5 @@ class SamplerKey:
 
     @property
     def silent_seconds(self) -> float:
-        """Since it was last shown, or made."""
+        """Return the seconds since it was last shown, or made."""
         return time.monotonic() - self._shown_at_seconds

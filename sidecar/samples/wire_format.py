@@ -1,4 +1,4 @@
-"""Constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 3.
+"""Holds constants and hash of the samples' wire format, ``redis_patch/WIRE_FORMAT.md``, version 3.
 
 Needs the standard library only: ``spreds mrc`` starts without numpy.
 """
@@ -39,7 +39,7 @@ MAX_WORD = (1 << 64) - 1
 
 
 class Operation(IntEnum):
-    """What happened to a key (or, for the last two, to a whole db)."""
+    """Says what happened to a key (or, for the last two, to a whole db)."""
 
     READ_HIT = 1
     READ_MISS = 2
@@ -52,13 +52,13 @@ class Operation(IntEnum):
 
 
 def fold(a: int, b: int) -> int:
-    """The two halves of the 128-bit product of two 64-bit words, XORed."""
+    """XOR the two halves of the 128-bit product of two 64-bit words."""
     product = a * b
     return (product & MAX_WORD) ^ (product >> 64)
 
 
 def key_hash(key: bytes, salt: int) -> int:
-    """The hash of one key, a 64-bit word as ``salt`` is."""
+    """Return the hash of one key, a 64-bit word as ``salt`` is."""
     state = salt ^ fold(len(key) ^ K0, K1)
     for start in range(0, len(key), 8):
         state = fold(state ^ int.from_bytes(key[start : start + 8], "little"), K1)

@@ -1,4 +1,4 @@
-"""The receiving half of ZMTP 3, in which ZeroMQ's sockets speak (rfc.zeromq.org/spec/37).
+"""Reads ZMTP 3, in which ZeroMQ's sockets speak: the receiving half (rfc.zeromq.org/spec/37).
 
 It takes what a PUSH socket sends without encryption, and messages of one frame only. ZeroMQ's own
 socket bounds a frame, and not how many of them one message has: who never ends a message takes all
@@ -25,7 +25,7 @@ class ZmtpError(ValueError):
 
 
 class ZmtpReader:
-    """What one peer sends, as messages of ``most_bytes`` at most.
+    """Reads what one peer sends, as messages of ``most_bytes`` at most.
 
     Attributes:
         to_send: what the peer is still to be told.
@@ -40,13 +40,13 @@ class ZmtpReader:
         self.to_send = bytearray(GREETING)
 
     def feed(self, received: bytes) -> None:
-        """What has come next; first take all messages of what came before."""
+        """Take what has come next; first take all messages of what came before."""
         del self._held[: self._at]
         self._at = 0
         self._held += received
 
     def message(self) -> bytes | None:
-        """The next one that is there as a whole. Raises ZmtpError."""
+        """Return the next message that is there as a whole. Raises ZmtpError."""
         if not self._is_greeted and not self._greeted():
             return None
         while (frame := self._frame()) is not None:
@@ -115,7 +115,7 @@ def _command(name: bytes, rest: bytes) -> bytes:
 
 
 def _properties(rest: bytes) -> dict[bytes, bytes]:
-    """Of a READY, by names in small letters. Raises ZmtpError."""
+    """Read the properties of a READY, by names in small letters. Raises ZmtpError."""
     found = {}
     at = 0
     while at < len(rest):

@@ -1,1 +1,1 @@
-"""Where documents lie: a folder, or buckets in S3."""
+"""Stores documents: in a folder, or in buckets in S3."""

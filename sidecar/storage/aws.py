@@ -1,4 +1,5 @@
-"""Clients of AWS' services: the only place that makes them, by botocore, which boto3 brings."""
+"""Makes clients of AWS' services, and is the only place that does. It uses botocore, which boto3
+brings."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class EndlessAnswerError(BotoCoreError):  # type: ignore[misc]
 
 
 def bound_answers(client: Any) -> None:
-    """Has a call of the client raise EndlessAnswerError where the answer is longer than that. A
+    """Have a call of the client raise EndlessAnswerError where the answer is longer than that. A
     document's body, which is read in parts, has a bound where it is read."""
     session = client._endpoint.http_session
     session.send = _telling(session.send)
@@ -32,7 +33,7 @@ def bound_answers(client: Any) -> None:
 
 
 def _telling(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Of an error that botocore does not know, it makes one of its own around it."""
+    """Make ``send`` raise an error of botocore where botocore has put another one around it."""
 
     def told(request: Any) -> Any:
         try:
@@ -62,7 +63,7 @@ def _bounded_pools(make_pool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_most(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Raises EndlessAnswerError."""
+    """Pass on at most ``MOST_BYTES``. Raises EndlessAnswerError."""
     total_bytes = 0
     for part in parts:
         total_bytes += len(part)
@@ -85,7 +86,7 @@ def client(
     *,
     answer_seconds: float | None = None,
 ) -> Any:
-    """A client; credentials come from the environment as usual.
+    """Return a client; credentials come from the environment as usual.
 
     Args:
         limit_seconds: a call to somebody who does not answer fails sooner.
@@ -128,8 +129,8 @@ def client(
 
 
 def _session() -> Any:
-    """Of its own for each client, as credentials and region may change. What the services are like
-    is read once: it takes longer than all else, and is the same for all."""
+    """Return a session for one client, as credentials and region may change. What the services are
+    like is read once: it takes longer than all else, and is the same for all."""
     from botocore.session import Session
 
     session = Session()
@@ -145,8 +146,8 @@ def _service_models() -> Any:
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """What a call of a client raises when the service or the way to it fails, or answers what is no
-    answer of AWS."""
+    """Return what a call of a client raises when the service or the way to it fails, or answers
+    what is no answer of AWS."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 

@@ -1,4 +1,4 @@
-"""The stores that a configuration asks for."""
+"""Makes the stores that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidecar.storage.store import BucketStore, FolderStore
 def make_settings_store(
     controller: ControllerConfig, *, stays: bool = False
 ) -> FolderStore | BucketStore | None:
-    """Where teams' settings lie: beside the observations; ``None`` without a store.
+    """Return where teams' settings lie: beside the observations; ``None`` without a store.
 
     An embedded controller without a folder goes on reading them from the bucket, if one is named.
     ``stays``: this process is a sidecar, which believes who has an emulator's port now.
@@ -37,8 +37,8 @@ def make_bucket(
     limit_seconds: float = USUAL_SECONDS,
     owner: str | None = None,
 ) -> BucketStore:
-    """A bucket as a store; a call fails within ``limit_seconds`` if nobody answers, and at once if
-    the bucket is not of the account ``owner``."""
+    """Return a bucket as a store. A call fails within ``limit_seconds`` if nobody answers, and at
+    once if the bucket is not of the account ``owner``."""
     # Imported only where a cloud is asked for: embedded works without boto3.
     from sidecar.storage.store_s3 import S3Store
 

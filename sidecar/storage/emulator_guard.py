@@ -1,5 +1,5 @@
-"""Who has our connection to an emulator of AWS on this machine: any local user may listen at its
-port while it is down, and would be sent observations, and believed for plans."""
+"""Checks who has our connection to an emulator of AWS on this machine. Any local user may listen at
+its port while it is down. He would be sent observations, and believed for plans."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class StrangerError(BotoCoreError):  # type: ignore[misc]
 
 
 def guard(client: Any, endpoint_url: str) -> None:
-    """Has each connection in plain text to an address of this machine checked before anything is
-    sent on it: only root, we, and those of ``believe_listeners`` are believed.
+    """Have each connection in plain text to an address of this machine checked before anything is
+    sent on it. Only root, we, and those of ``believe_listeners`` are believed.
 
     A call raises StrangerError then.
     """
@@ -85,7 +85,7 @@ def _guarded_pools(make_pool: Callable[..., Any], believed: set[int]) -> Callabl
 
 
 def _checked(connected: socket.socket, believed: set[int]) -> socket.socket:
-    """Raises StrangerError."""
+    """Return the connection if no stranger has it. Raises StrangerError."""
     try:
         _refuse_stranger(connected, believed)
     except StrangerError:

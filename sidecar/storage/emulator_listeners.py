@@ -1,4 +1,4 @@
-"""Who had the port of an emulator of AWS on this machine when the sidecar started."""
+"""Remembers who had the port of an emulator of AWS on this machine when the sidecar started."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _believed: dict[tuple[str, int], frozenset[int]] = {}
 
 
 def believe_listeners(endpoint_url: str) -> None:
-    """Who listens there when this is first called is believed in all of this process's time. For a
-    sidecar, which stays: whoever comes before a short command may be anybody."""
+    """Believe in all of this process's time who listens there when this is first called. It is for
+    a sidecar, which stays: whoever comes before a short command may be anybody."""
     host, port = place = _place_of(endpoint_url)
     if place in _believed:
         return
@@ -24,7 +24,7 @@ def believe_listeners(endpoint_url: str) -> None:
 
 
 def believed_listeners(endpoint_url: str) -> frozenset[int]:
-    """Users; none where ``believe_listeners`` was not called."""
+    """Return the users; none where ``believe_listeners`` was not called."""
     return _believed.get(_place_of(endpoint_url), frozenset())
 
 

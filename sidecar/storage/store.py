@@ -1,4 +1,4 @@
-"""Where documents lie: a folder, or (in ``store_s3``) buckets in S3."""
+"""Stores documents: in a folder, or (in ``store_s3``) in buckets in S3."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoreUnreachableError(StoreError):
 
 
 class Store(Protocol):
-    """Documents by key. Every method raises ``StoreError``."""
+    """Keeps documents by key. Every method raises ``StoreError``."""
 
     def put(self, key: str, body: bytes) -> None:
         """Write a document, whole or not at all."""
@@ -40,7 +40,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Version:
-    """What a bucket has under a key, by its ETag and when it was written; ``None``: nothing.
+    """Says what a bucket has under a key, by its ETag and when it was written; ``None``: nothing.
 
     Attributes:
         is_certain: whether the answer said so; otherwise it may as well be forbidden to us.
@@ -51,17 +51,17 @@ class Version:
 
 
 class BucketStore(Store, Protocol):
-    """A store in which each look costs money, and which tells what has changed."""
+    """Keeps documents where each look costs money, and tells what has changed."""
 
     def version(self, key: str) -> Version:
-        """Of a document."""
+        """Return a document's version."""
 
     def versions(self, prefix: str) -> dict[str, str]:
-        """The ETags of all documents whose keys begin so, by key."""
+        """Return the ETags of all documents whose keys begin so, by key."""
 
 
 class FolderStore:
-    """Documents as files under one folder.
+    """Keeps documents as files under one folder.
 
     Who may look into a document's folder may read the document, whoever wrote it and with whatever
     umask: so teams and the sidecar can be different users, in a folder of a group of theirs.
@@ -99,7 +99,7 @@ class FolderStore:
             raise StoreError(f"{path}: {why}") from error
 
     def names(self, folder: str) -> set[str]:
-        """Of the documents there, among the first ``MOST_NAMES`` files; none where it cannot be
+        """Name the documents there, among the first ``MOST_NAMES`` files; none where it cannot be
         looked through."""
         try:
             with os.scandir(self._folder / folder) as entries:
@@ -117,7 +117,7 @@ class FolderStore:
 
 
 def _make_folder(path: Path) -> None:
-    """With those above it. Whatever the umask is, nobody else may write there."""
+    """Make a folder with those above it. Whatever the umask is, nobody else may write there."""
     for folder in reversed((path, *path.parents)):
         if not folder.exists():
             folder.mkdir(mode=0o755, exist_ok=True)
@@ -149,8 +149,8 @@ def write_whole(path: Path, body: bytes, mode: int = 0o600) -> None:
 
 
 def remove_halves(path: Path) -> int:
-    """Remove what writers of this file left that were killed; how many. For who knows that nobody
-    writes it now.
+    """Remove what writers of this file left that were killed; returns how many. Call it only if
+    nobody writes the file now.
 
     Raises:
         OSError: one cannot be removed.

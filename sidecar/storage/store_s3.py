@@ -1,4 +1,4 @@
-"""A bucket in S3 as a store of documents."""
+"""Makes a bucket in S3 a store of documents."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ MOST_PAGES = 10
 
 
 class S3Store:
-    """Documents in one bucket. A call fails within ``limit_seconds`` if nobody answers, and at once
-    if the bucket is not of the account ``owner`` (``None``: whose it is, is not asked)."""
+    """Keeps documents in one bucket. A call fails within ``limit_seconds`` if nobody answers. It
+    fails at once if the bucket is not of the account ``owner`` (``None``: whose it is, is not
+    asked)."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class S3Store:
             raise self._failure(parameters["Key"], error) from error
 
     def _name_owner(self, params: dict[str, Any], **_: Any) -> None:
-        """Of each request, before it is built."""
+        """Name the owner in each request, before it is built."""
         params["ExpectedBucketOwner"] = self._owner
 
     def _no_s3(self, key: str, missing: KeyError) -> StoreError:
@@ -126,6 +127,6 @@ class S3Store:
 
 
 def error_code(error: Exception) -> str:
-    """The code in AWS' answer, such as ``NoSuchKey``; empty if there was no answer."""
+    """Return the code in AWS' answer, such as ``NoSuchKey``; empty if there was no answer."""
     response = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

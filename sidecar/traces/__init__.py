@@ -1,1 +1,1 @@
-"""Readers of cache traces."""
+"""Reads cache traces."""

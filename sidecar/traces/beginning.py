@@ -1,4 +1,4 @@
-"""What tells the format of a file: its name and its first bytes."""
+"""Holds what tells the format of a file: its name and its first bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_TEXT = frozenset(b"\t\r\x1b")
 
 
 class Beginning:
-    """What tells the format of a file.
+    """Holds what tells the format of a file.
 
     Attributes:
         name: of the file, without folders, in small letters.

@@ -1,4 +1,4 @@
-"""Traces of block devices: each block of 4 KiB that a request touches is a request for it."""
+"""Reads traces of block devices: each block of 4 KiB that a request touches is a request for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECTOR_BYTES = 512
 
 
 def touched(time: float, volume: bytes, offset_bytes: int, size_bytes: int) -> Iterator[Row]:
-    """A row for each block, of which one is touched at least. Raises ValueError."""
+    """Yield a row for each block, of which one is touched at least. Raises ValueError."""
     first = offset_bytes // BLOCK_BYTES
     end = max(-(-(offset_bytes + size_bytes) // BLOCK_BYTES), first + 1)
     if end - first > MOST_BLOCKS:
@@ -34,7 +34,7 @@ def touched(time: float, volume: bytes, offset_bytes: int, size_bytes: int) -> I
 
 
 class BlockFormat:
-    """A format of text.
+    """Describes a format of text.
 
     Args:
         name: of the format.
@@ -63,7 +63,7 @@ class BlockFormat:
         self._reads = reads
 
     def detect(self, beginning: Beginning) -> int:
-        """By the columns of its first lines, of which one may be a header."""
+        """Detect the format by the columns of its first lines, of which one may be a header."""
         lines = beginning.lines
         if len(lines) > 1 and self._is_header(lines[0]):
             lines = lines[1:]
@@ -81,7 +81,7 @@ class BlockFormat:
     def read(
         self, path: TracePath, blocks: Iterator[bytes], reading: Reading
     ) -> Iterator[ParsedRequests]:
-        """The blocks of its reads. Raises TraceError."""
+        """Yield the blocks of its reads. Raises TraceError."""
 
         def parse(line: bytes) -> Iterator[Row]:
             found = self._line.fullmatch(line.strip())

@@ -1,4 +1,4 @@
-"""Consecutive requests of a trace."""
+"""Holds consecutive requests of a trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class TraceChunk:
-    """Consecutive requests of a trace.
+    """Holds consecutive requests of a trace.
 
     Attributes:
         times_seconds: shape (n,), float64; since the trace's own origin.

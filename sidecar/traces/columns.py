@@ -1,4 +1,4 @@
-"""Lines of columns: what each says."""
+"""Says what each column of a line means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SIZE_BYTES = (1 << 32) - 1
 
 
 class Columns:
-    """Places of the columns, from 0; -1 for one that the format does not have.
+    """Holds the places of the columns, from 0; -1 for one that the format does not have.
 
     Attributes:
         least: a line has so many columns, or more.
@@ -56,7 +56,8 @@ class Columns:
         self.any_size, self.ticks_per_second, self.has_header = False, 1.0, False
 
     def named(self, names: Sequence[str], unused: Sequence[str]) -> dict[str, str]:
-        """Which of the names are taken, by what they say; ``unused``: of ``time`` and ``size``."""
+        """Return the names of the columns that are taken, by what they say. ``unused``: those of
+        ``time`` and ``size`` that are not."""
         places = {"key": self.key, "operation": self.operation, "op_count": self.repeats}
         if "size" not in unused:
             places |= {"size": self.size, "key_size": self.key_size}
@@ -65,13 +66,13 @@ class Columns:
         return {what: names[place] for what, place in places.items() if place >= 0}
 
     def for_c(self) -> Array[c_int32]:
-        """As ``lines.c`` has them."""
+        """Return the columns as ``lines.c`` has them."""
         places = (self.time, self.key, self.size, self.key_size, self.operation, self.repeats)
         return (c_int32 * 9)(self.least, *places, self.most, self.delimiter[0])
 
 
 def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
-    """Time, key, size and how many requests of one line. Raises ValueError."""
+    """Return time, key, size and how many requests of one line. Raises ValueError."""
     fields = split(line, columns.delimiter, quoted=columns.quoted)
     if len(fields) < columns.least:
         raise ValueError(f"too few columns, {len(fields)} instead of {columns.least}")
@@ -98,7 +99,7 @@ def parse_line(line: bytes, columns: Columns, operations: Operations) -> Row:
 
 
 def split(line: bytes, delimiter: bytes, *, quoted: bool = True) -> list[bytes]:
-    """The fields of a line. Raises ValueError if its quotes are not those of CSV."""
+    """Return the fields of a line. Raises ValueError if its quotes are not those of CSV."""
     if not quoted or b'"' not in line:
         return line.split(delimiter)
     import csv
@@ -112,7 +113,7 @@ def split(line: bytes, delimiter: bytes, *, quoted: bool = True) -> list[bytes]:
 
 
 def moment(text: bytes) -> float:
-    """A number as it is, a date in seconds. Raises ValueError."""
+    """Return a number as it is, a date in seconds. Raises ValueError."""
     try:
         return float(text)
     except ValueError:
@@ -161,7 +162,7 @@ def _with_size(size: int, text: bytes, name: str, columns: Columns) -> int:
 
 
 def _in_kib(columns: Columns) -> str:
-    """The way out for what has objects above 4 GiB."""
+    """Return the way out for what has objects above 4 GiB."""
     mark = columns.delimiter.decode()
     places = [place + 1 for place in (columns.size, columns.key_size) if place >= 0]
     changes = "".join(f"${place}=int((${place}+1023)/1024);" for place in places)
@@ -174,5 +175,5 @@ def _in_kib(columns: Columns) -> str:
 
 
 def shown(line: bytes) -> str:
-    """The beginning of a line, as messages show it."""
+    """Return the beginning of a line, as messages show it."""
     return repr(line[:80].decode("utf-8", "replace"))

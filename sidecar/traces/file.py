@@ -1,4 +1,4 @@
-"""Files of traces, and what is in them once it is decompressed.
+"""Reads files of traces, and what is in them once it is decompressed.
 
 Nothing here, or in what reads a plain CSV, needs numpy, ``re``, ``typing`` or ``pathlib``: `spreds
 mrc` would wait longer for any of them than for a trace of half a million requests.
@@ -43,7 +43,7 @@ class TraceError(ValueError):
 
 
 def trace_blocks(path: TracePath, progress: Progress | None = None) -> Iterator[bytes]:
-    """The decompressed contents, about half a megabyte at a time; none is empty.
+    """Yield the decompressed contents, about half a megabyte at a time; none is empty.
 
     Args:
         path: of the file; standard input, whose first bytes tell how it is compressed, if it is
@@ -105,9 +105,9 @@ def _xz_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
 
 
 def _of_streams(file: BinaryIO, begin: Callable[[], Any], between: bytes = b"") -> Iterator[bytes]:
-    """The contents of streams that follow each other, perhaps with such bytes between them. The
-    libraries' own readers of files take as much memory as a file asks for (xz), or a stream that
-    is damaged for the file's end (bzip2)."""
+    """Yield the contents of streams that follow each other, perhaps with such bytes between them.
+    The libraries' own readers of files take as much memory as a file asks for (xz), or a stream
+    that is damaged for the file's end (bzip2)."""
     data = file.read(BLOCK_BYTES)
     while data:
         stream = begin()
@@ -162,7 +162,8 @@ _MOST_ZEROS = 1024
 
 
 def trace_records(path: TracePath, blocks: Iterator[bytes], record_bytes: int) -> Iterator[bytes]:
-    """Whole binary records, a block of them at a time. Raises TraceError if the last is cut off."""
+    """Yield whole binary records, a block of them at a time. Raises TraceError if the last is cut
+    off."""
     rest = last = b""
     for block in blocks:
         last = block

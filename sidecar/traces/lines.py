@@ -1,4 +1,4 @@
-"""Traces of lines: their requests, and how a line that is none is refused."""
+"""Reads the requests of traces of lines, and refuses a line that is none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_FOR_PYTHON = 32  # at a time, from one on that the compiled reader cannot
 
 
 def identity(text: bytes) -> int:
-    """The u64 that stands for a key: a decimal number is its own, another text has the
+    """Return the u64 that stands for a key: a decimal number is its own, another text has the
     samples' hash, with salt 0."""
     if text.isdigit() and len(text) <= 20 and (text[0] != 48 or len(text) == 1):
         number = int(text)
@@ -38,7 +38,7 @@ def identity(text: bytes) -> int:
 
 
 class WholeLines:
-    """The lines of a file, each with its end, some of them at a time; none is empty.
+    """Holds the lines of a file, each with its end, some of them at a time; none is empty.
 
     Attributes:
         path: of the file.
@@ -52,11 +52,11 @@ class WholeLines:
         self._first = next(self._pieces, b"")
 
     def header(self) -> bytes:
-        """The first line, without its end; it may be taken away by ``skip_header``."""
+        """Return the first line, without its end; it may be taken away by ``skip_header``."""
         return self._first.partition(b"\n")[0]
 
     def first_lines(self) -> list[bytes]:
-        """Some, without their ends."""
+        """Return some lines, without their ends."""
         return self._first[: 1 << 16].split(b"\n")[:-1][:_FIRST_LINES]
 
     def skip_header(self) -> None:
@@ -92,7 +92,8 @@ class WholeLines:
             yield rest + b"\n"
 
     def rows(self, text: bytes, parse: Parse) -> Iterator[Row]:
-        """What is in the next lines, counted on. Raises TraceError for one that does not parse."""
+        """Yield what is in the next lines, counted on. Raises TraceError for one that does not
+        parse."""
         for line in text.split(b"\n")[:-1]:
             if line.strip():
                 try:
@@ -105,7 +106,7 @@ class WholeLines:
 
 
 class ParsedRequests:
-    """Requests, in buffers that are used again for the next ones.
+    """Holds requests, in buffers that are used again for the next ones.
 
     Attributes:
         requests: how many of the elements are some.
@@ -122,8 +123,8 @@ class ParsedRequests:
         self.texts: list[bytes] = []
 
     def fill(self, rows: Iterable[Row], *, spelt_out: bool) -> Iterator[ParsedRequests]:
-        """With the rows, again and again; ``spelt_out``: a request as often as it came, and
-        otherwise with the rest of many in ``more``."""
+        """Fill the buffers with the rows, again and again. ``spelt_out``: a request stands there as
+        often as it came; otherwise ``more`` has the rest of many."""
         self.requests, self.texts = 0, []
         for time, key, size, repeats in rows:
             number = identity(key)
@@ -149,13 +150,13 @@ class ParsedRequests:
 def read_rows(
     lines: WholeLines, parse: Callable[[bytes], Iterable[Row]], reading: Reading
 ) -> Iterator[ParsedRequests]:
-    """The requests of lines, each of which Python parses. Raises TraceError."""
+    """Yield the requests of lines, each of which Python parses. Raises TraceError."""
     rows = (row for text in lines for row in lines.rows(text, parse))
     yield from ParsedRequests().fill(rows, spelt_out=reading.spelt_out)
 
 
 def read_columns(lines: WholeLines, columns: Columns, reading: Reading) -> Iterator[ParsedRequests]:
-    """The requests of lines of columns, by the compiled library unless somebody asks for the
+    """Yield the requests of lines of columns, by the compiled library unless somebody asks for the
     keys' texts. Raises TraceError."""
     columns.any_size = "size" in reading.may_lack
     columns.ticks_per_second = reading.ticks_per_second

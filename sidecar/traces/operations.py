@@ -1,4 +1,5 @@
-"""What the requests of a trace do: which of them count, and how many of each spelling do not."""
+"""Tells what the requests of a trace do: which of them count, and how many of each spelling do
+not."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _OTHER_SPELLINGS = b"(others)"
 
 
 class _Operation(Structure):
-    """As ``lines.c`` has it."""
+    """Has the layout of its struct in ``lines.c``."""
 
     _fields_ = (
         ("seen", c_uint64),
@@ -27,7 +28,7 @@ class _Operation(Structure):
 
 
 class Operations:
-    """The operations of a trace, by how they are spelt.
+    """Holds the operations of a trace, by how they are spelt.
 
     Args:
         reads: spellings that count too, in capitals or not.
@@ -58,7 +59,7 @@ class Operations:
         return counts
 
     def dropped(self) -> dict[str, int]:
-        """How many requests did not count, by what they did; the most frequent first."""
+        """Return how many requests did not count, by what they did; the most frequent first."""
         found = dict(self._dropped)
         for entry in self.table[: len(self._in_table)]:
             if not entry.counts:

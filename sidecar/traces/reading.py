@@ -1,4 +1,4 @@
-"""What is wanted of a trace while it is read."""
+"""Tells what is wanted of a trace while it is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SIZED = 200_000
 
 
 class Reading:
-    """What is wanted of a trace while it is read.
+    """Tells what is wanted of a trace while it is read.
 
     Attributes:
         in_bytes, timed: sizes, times are needed: a format without is refused.
@@ -61,5 +61,5 @@ class Reading:
 
 
 def unused_columns(*, in_bytes: bool, timed: bool = False) -> Sequence[str]:
-    """What a table may lack if nobody counts in bytes, or nobody asks when a request was."""
+    """Return what a table may lack if nobody counts in bytes, or nobody asks when a request was."""
     return [name for name, used in (("time", timed), ("size", in_bytes)) if not used]

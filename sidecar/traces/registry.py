@@ -1,4 +1,4 @@
-"""The formats of traces, and which of them a file has.
+"""Lists the formats of traces, and finds which of them a file has.
 
 A format is a module of ``formats``. It has
 
@@ -97,13 +97,13 @@ _LACKS = {
 
 
 def format_named(name: str) -> Any:
-    """The module of a format."""
+    """Return the module of a format."""
     path = f"sidecar.traces.formats.{name.replace('-', '_')}"
     return __import__(path, fromlist=["detect"])
 
 
 def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # noqa: A002
-    """One of ``FORMATS``: the one given, or what the name and the first bytes tell.
+    """Return one of ``FORMATS``: the one given, or what the name and the first bytes tell.
 
     Raises:
         TraceError: it is not one of them, or cannot be told.
@@ -130,7 +130,7 @@ def trace_format(path: TracePath, format: str | None, first: bytes) -> str:  # n
 
 
 def _not_read(first: bytes) -> str:
-    """Why what begins so is no trace, and how it becomes one; empty: it may be one."""
+    """Say why what begins so is no trace, and how it becomes one; empty: it may be one."""
     for mark in sorted(_NOT_READ, key=len, reverse=True):
         # Two bytes may well be a number's.
         if first.startswith(mark) and (len(mark) > 2 or not first[:64].isascii()):
@@ -176,8 +176,8 @@ def open_trace(
     format: str | None,  # noqa: A002
     reading: Reading,
 ) -> tuple[str, Iterator[bytes]]:
-    """The format, one of ``FORMATS``, and the contents as of ``file.trace_blocks``; a file that is
-    empty has the format ``""``.
+    """Return the format, one of ``FORMATS``, and the contents as of ``file.trace_blocks``; a file
+    that is empty has the format ``""``.
 
     Raises:
         TraceError: as of ``trace_format``, or it lacks what is wanted.

@@ -1,4 +1,4 @@
-"""What the columns of a table are: by the header that names them, or by its first lines."""
+"""Tells what the columns of a table are: by the header that names them, or by its first lines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NO_KEYS = frozenset(
 def read_header(
     path: TracePath, header: bytes, may_lack: Sequence[str] = ()
 ) -> tuple[Columns, bool]:
-    """What the columns are, and whether a header said so: without one there are three.
+    """Return what the columns are, and whether a header said so: without one there are three.
 
     Args:
         path: of the file.
@@ -102,7 +102,7 @@ def may_be_header(line: bytes) -> bool:
 
 
 def _without_header(path: TracePath, line: bytes) -> Columns | None:
-    """Time, key and size, by the first line; ``None``: it has not three columns. Raises
+    """Return time, key and size, by the first line; ``None``: it has not three columns. Raises
     TraceError."""
     found = [mark for mark in DELIMITERS if _count(line, mark) == 3]
     if not found:
@@ -118,7 +118,7 @@ def _without_header(path: TracePath, line: bytes) -> Columns | None:
 
 
 def _count(line: bytes, delimiter: bytes) -> int:
-    """Fields of the line; 0 where its quotes are not those of CSV."""
+    """Count the fields of the line; 0 where its quotes are not those of CSV."""
     try:
         return len(split(line, delimiter))
     except ValueError:
@@ -146,7 +146,7 @@ def check_without_header(path: TracePath, lines: Sequence[bytes], columns: Colum
 def _not_as_they_should(
     times: Sequence[bytes], keys: Sequence[bytes], sizes: Sequence[bytes]
 ) -> str:
-    """Which column is not what it should be; empty: none seems so."""
+    """Say which column is not what it should be; empty: none seems so."""
     if {key.lower() for key in keys} <= _NO_KEYS:
         return "second column has operations"
     if len(keys) < _ENOUGH_LINES:
@@ -172,8 +172,8 @@ def _of_one(texts: Sequence[bytes], others: Sequence[bytes]) -> bool:
 
 
 def _are_times(keys: Sequence[bytes], sizes: Sequence[bytes]) -> bool:
-    """Of numbers in order: whether they rise by this and that, and not by one as names do that are
-    given one after the other; or come again at once, and with other sizes."""
+    """Whether numbers in order are times. They rise by this and that, and not by one as names do
+    that are given one after the other. Or they come again at once, and with other sizes."""
     sizes_of: dict[bytes, set[bytes]] = {}
     for key, size in zip(keys, sizes, strict=True):
         sizes_of.setdefault(key, set()).add(size)
@@ -263,7 +263,7 @@ def _in_order(texts: Sequence[bytes]) -> bool:
 
 
 def header_names(header: bytes) -> tuple[list[str], bytes]:
-    """The names of the columns, in small letters, and what stands between them."""
+    """Return the names of the columns, in small letters, and what stands between them."""
     found = [(_names(header, delimiter), delimiter) for delimiter in DELIMITERS]
     for names, delimiter in found:
         if names_key(names):

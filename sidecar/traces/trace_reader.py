@@ -1,8 +1,8 @@
-"""Traces from files: who asked for which key, when, and how large the object was.
+"""Reads traces from files: who asked for which key, when, and how large the object was.
 
 The file's name and its first bytes tell the format together (``registry``); ``format`` overrides.
-Each may be compressed (``.zst``, ``.xz``, ``.gz``, ``.bz2``); of standard input (``-``), the first
-bytes tell that, and nothing but the format what is in it.
+Each may be compressed (``.zst``, ``.xz``, ``.gz``, ``.bz2``). On standard input (``-``), the first
+bytes tell that, and only ``format`` tells what is in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_trace(
     format: str | None = None,  # noqa: A002
     reading: Reading | None = None,
 ) -> Iterator[TraceChunk]:
-    """The requests of a file, in order, about a megabyte at a time; no chunk is empty.
+    """Yield the requests of a file, in order, about a megabyte at a time; no chunk is empty.
 
     Args:
         path: of the file.
@@ -70,7 +70,7 @@ def load_trace(
     limit: int | None = None,
     reading: Reading | None = None,
 ) -> TraceChunk:
-    """The whole trace, or its first ``limit`` requests, as one chunk; ``reading`` as of
+    """Return the whole trace, or its first ``limit`` requests, as one chunk; ``reading`` as of
     :func:`read_trace`.
 
     Raises:

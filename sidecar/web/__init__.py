@@ -1,1 +1,1 @@
-"""What people and their tools see of a running sidecar, and how they give orders."""
+"""Shows people and their tools a running sidecar, and takes their orders."""

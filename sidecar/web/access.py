@@ -1,4 +1,4 @@
-"""Which name of this machine a browser may ask under: against DNS rebinding."""
+"""Decides which name of this machine a browser may ask under: against DNS rebinding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OwnNames:
         self._anywhere = anywhere
 
     def __call__(self, request: Request) -> None:
-        """Raises RefusedError."""
+        """Check the Host header. Raises RefusedError."""
         if not is_own_name(request.headers.get("host"), anywhere=self._anywhere):
             raise RefusedError(
                 HTTPStatus.MISDIRECTED_REQUEST,

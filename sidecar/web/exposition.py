@@ -1,6 +1,6 @@
-"""The answer to Prometheus: what was counted, and the status in numbers.
+"""Answers Prometheus: what was counted, and the status in numbers.
 
-The status document as gauges: each one's name, meaning and place in the document, in a table.
+A table has the status document's gauges: each one's name, meaning and place in the document.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERDICTS = ("kept", "too_early", "worse", "rolled_back", "not_checked")
 
 
 class _Gauge(NamedTuple):
-    """Attributes: ``find`` has the samples of a status, or of one of its servers."""
+    """Describes a gauge: ``find`` has the samples of a status, or of one of its servers."""
 
     name: str
     meaning: str
@@ -34,7 +34,7 @@ class _Gauge(NamedTuple):
 
 
 def status_gauges(status: Document) -> Iterator[GaugeMetricFamily]:
-    """Of the node, and of each of its servers, whose label is ``instance``."""
+    """Make the gauges of the node, and of each of its servers, whose label is ``instance``."""
     for gauge in OF_NODE:
         family = GaugeMetricFamily(f"spreds_{gauge.name}", gauge.meaning, labels=gauge.labels)
         _add(family, (), gauge.find(status))
@@ -54,7 +54,8 @@ def _add(family: GaugeMetricFamily, first: Labels, found: Found) -> None:
 
 
 def _at(*keys: str, scale: float = 1.0) -> Callable[[Document], Found]:
-    """The number, or truth, at this place; nothing where a part of the way is null."""
+    """Return a finder of the number, or truth, at this place. It finds nothing where a part of the
+    way is null."""
 
     def find(document: Document) -> Found:
         found: Any = document
@@ -66,7 +67,7 @@ def _at(*keys: str, scale: float = 1.0) -> Callable[[Document], Found]:
 
 
 def _known(key: str, scale: float = 1.0) -> Callable[[Document], Found]:
-    """The number, unless no curve is known that it could come from."""
+    """Return a finder of the number, unless no curve is known that it could come from."""
     find = _at(key, scale=scale)
     return lambda server: find(server) if server.get("curve") else []
 
@@ -254,8 +255,8 @@ OF_SERVER = (
 
 
 def exposition(status: Mapping[str, Any], metrics: Metrics) -> bytes:
-    """All metrics of one scrape in Prometheus' text format. Each sample has the label ``node``:
-    servers of two nodes may have one name."""
+    """Return all metrics of one scrape in Prometheus' text format. Each sample has the label
+    ``node``: servers of two nodes may have one name."""
     registry = CollectorRegistry()
     registry.register(_Everything(status, metrics))
     return generate_latest(registry)
@@ -273,7 +274,7 @@ class _Everything(Collector):
             yield self._of_node(gauges)
 
     def _from_0(self, family: Metric) -> Metric:
-        """With a 0 for each server that was not counted yet: the first count is an increase."""
+        """Add a 0 for each server that was not counted yet: the first count is an increase."""
         if self._metrics.labels_of(family.name.removeprefix(PREFIX)) == ("instance",):
             counted = {sample.labels["instance"] for sample in family.samples}
             for server in self._status["servers"]:

@@ -15,8 +15,8 @@ LOOPS = ("loop", "actuator")
 
 
 def why_not_live(status: Mapping[str, Any]) -> str | None:
-    """``None`` while both loops have turned lately; a loop that has not turned yet has as much
-    time from the start on."""
+    """Return ``None`` while both loops have turned lately; a loop that has not turned yet has as
+    much time from the start on."""
     longest_seconds = LONGEST_TURN_SECONDS + LONGEST_SERVER_SECONDS * len(status["servers"])
     for loop in LOOPS:
         last_seconds = status[f"{loop}_at_seconds"] or status["started_at_seconds"]
@@ -28,8 +28,8 @@ def why_not_live(status: Mapping[str, Any]) -> str | None:
 
 
 def why_not_ready(status: Mapping[str, Any]) -> str | None:
-    """``None`` once samples can come, the servers were asked, and one of them answers, as long as
-    it lives."""
+    """Return ``None`` once samples can come, the servers were asked, and one of them answers, as
+    long as it lives."""
     if (status["loop_at_seconds"] or 0) <= status["started_at_seconds"]:
         return "the main loop, which receives samples, has not begun"
     if status["actuator_at_seconds"] is None:

@@ -73,8 +73,8 @@ class OperatorsServer:
         self._close_unix()
 
     def look(self) -> None:
-        """Again and again, by one thread: bind what could not be bound, and make the socket anew
-        if somebody has removed it."""
+        """Bind again and again, by one thread, what could not be bound. Make the socket anew if
+        somebody has removed it."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return
@@ -91,12 +91,12 @@ class OperatorsServer:
         self._serve_what_is_not_served()
 
     def problems(self) -> list[str]:
-        """Where nobody can reach the sidecar, or with an old token, for people."""
+        """Say where nobody can reach the sidecar, or with an old token, for people."""
         old = self._token.problem if self._token else None
         return [*self._troubles.values(), *([old] if old else [])]
 
     def not_served(self) -> list[str]:
-        """The keys of ``[operators]`` whose address cannot be bound."""
+        """Return the keys of ``[operators]`` whose address cannot be bound."""
         return list(self._troubles)
 
     def _serve_what_is_not_served(self) -> None:

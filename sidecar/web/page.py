@@ -1,4 +1,4 @@
-"""The page for browsers: one document, made of the files in ``sidecar/web/assets/``."""
+"""Makes the page for browsers: one document of the files in ``sidecar/web/assets/``."""
 
 from __future__ import annotations
 

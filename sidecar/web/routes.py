@@ -1,4 +1,4 @@
-"""What is answered to which request."""
+"""Says what is answered to which request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_DIGITS = 15
 
 
 class Documents:
-    """What is answered to readers, from any thread; all listeners of a sidecar share it."""
+    """Answers readers, from any thread; all listeners of a sidecar share it."""
 
     def __init__(self, watched: SidecarView) -> None:
         self._watched = watched
@@ -44,8 +44,8 @@ class Documents:
         self._series = Shared(lambda: json_answer(watched.series()))
 
     def routes(self) -> list[Route[Anybody]]:
-        """Of everything that may be read by whoever reaches the listener. Probes of health are
-        answered at once, so that no crowd makes a sidecar look dead."""
+        """Return the routes of everything that whoever reaches the listener may read. Probes of
+        health are answered at once, so that no crowd makes a sidecar look dead."""
         reading = Lane(most=8, most_waiting=32, most_of_one=4, most_waiting_of_one=8)
         pages: dict[str, Callable[[Request], Answer]] = {
             "/": lambda _: self._page,
@@ -65,7 +65,7 @@ class Documents:
         ]
 
     def _told(self) -> dict[str, Any]:
-        """Raises RefusedError: others' connections have all descriptors."""
+        """Return the status. Raises RefusedError: others' connections have all descriptors."""
         try:
             return self._watched.status()
         except OSError as error:
@@ -94,8 +94,8 @@ def operators_router(
     *,
     anywhere: bool = False,
 ) -> Router:
-    """Of one listener: all may read, and ``guard`` says who may order. A form on somebody else's
-    page can post, but not JSON, and not under a name of this machine."""
+    """Make the router of one listener: all may read, and ``guard`` says who may order. A form on
+    somebody else's page can post, but not JSON, and not under a name of this machine."""
 
     def order(request: Request, proof: Authorised) -> Answer:
         return _order(request, proof, watched)
@@ -150,7 +150,7 @@ def _health(what: str, why_not: str | None) -> Answer:
 
 
 def _number(request: Request, key: str, default: int) -> int:
-    """Raises RefusedError."""
+    """Read a whole number above 0. Raises RefusedError."""
     text = parse_qs(request.query, keep_blank_values=True).get(key, [str(default)])[-1]
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS + 1 and int(text) > 0):
         raise malformed(f"{key} must be a whole number above 0")

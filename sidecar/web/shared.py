@@ -1,4 +1,4 @@
-"""One answer for all who ask at a time, so that many readers cost about as much as one."""
+"""Gives one answer to all who ask at a time, so that many readers cost about as much as one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AtOnce(Generic[Made]):
         self._last: tuple[float, Made] | None = None
 
     def __call__(self) -> Made:
-        """Raises what making raises."""
+        """Return what was made lately, or make it anew. Raises what making raises."""
         last, began = self._last, time.monotonic()
         if last is not None and began < last[0]:
             return last[1]
@@ -38,14 +38,15 @@ def _rested_at(began: float) -> float:
 
 
 class Paced:
-    """One at a time, with rests: what callers have made takes a fifth of one core at most."""
+    """Lets one make at a time, with rests: what callers have made takes a fifth of one core at
+    most."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rests_until = 0.0
 
     def __call__(self, make: Callable[[], Made]) -> Made:
-        """Raises what making raises."""
+        """Make something after a rest. Raises what making raises."""
         with self._lock:
             time.sleep(max(0.0, self._rests_until - time.monotonic()))
             began = time.monotonic()
@@ -67,7 +68,7 @@ class Shared(Generic[Made]):
         self._last: tuple[int, Made] | None = None
 
     def __call__(self) -> Made:
-        """Raises what making raises."""
+        """Return what was made after the call. Raises what making raises."""
         wanted = self._begun + 1
         with self._lock:
             if self._last is not None and self._last[0] >= wanted:

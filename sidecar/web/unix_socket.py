@@ -1,4 +1,4 @@
-"""A Unix socket to listen at: who may connect, and paths of any length."""
+"""Gives a Unix socket to listen at: who may connect, and paths of any length."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class UnixSocket:
 
 @contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """The same place in a few bytes: an address has room for 107."""
+    """Give the same place in a few bytes: an address has room for 107."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -74,7 +74,8 @@ def _short(path: Path) -> Iterator[str]:
 
 
 def _remove_dead(path: str) -> None:
-    """Raises OSError: what is there is no socket, or one where somebody answers."""
+    """Remove a socket where nobody answers. Raises OSError: there is no socket, or somebody
+    answers."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise FileExistsError(errno.EEXIST, "a file is there that is not a socket")

@@ -1,1 +1,2 @@
-"""The documents that go between sidecar and function; but for the curve they need no numpy."""
+"""Holds the documents that go between sidecar and function; but for the curve they need no
+numpy."""

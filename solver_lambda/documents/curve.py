@@ -1,4 +1,4 @@
-"""The miss-ratio curve (MRC): how often a cache misses as a function of its memory."""
+"""The miss-ratio curve (MRC) says how often a cache misses as a function of its memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_POINTS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class MissRatioCurve:
-    """Miss ratio over ``maxmemory``.
+    """Holds the miss ratio over ``maxmemory``.
 
     Attributes:
         sizes_bytes: shape (k,), k >= 1, strictly increasing, >= 0. The unit is the server's
@@ -37,7 +37,7 @@ class MissRatioCurve:
             raise ValueError("miss_ratios must lie within [0, 1] and never increase")
 
     def miss_ratio(self, size_bytes: npt.ArrayLike) -> FloatArray:
-        """Miss ratio at each size in bytes, linear between points.
+        """Return the miss ratio at each size in bytes, linear between points.
 
         Below the first point the curve is a straight line from (0 bytes, 1); above the last it
         is flat.
@@ -46,13 +46,14 @@ class MissRatioCurve:
         return np.asarray(np.interp(np.asarray(size_bytes, dtype=np.float64), sizes, ratios))
 
     def from_zero(self) -> tuple[FloatArray, FloatArray]:
-        """Sizes in bytes and miss ratios of the curve's points; the first is at 0 bytes."""
+        """Return sizes in bytes and miss ratios of the curve's points; the first is at 0 bytes."""
         if self.sizes_bytes[0] == 0:
             return self.sizes_bytes, self.miss_ratios
         return np.append(0.0, self.sizes_bytes), np.append(1.0, self.miss_ratios)
 
     def to_json(self) -> dict[str, Any]:
-        """The curve as it stands in an observation: in whole bytes, the last point of each."""
+        """Return the curve as it stands in an observation: in whole bytes, the last point of
+        each."""
         sizes = np.rint(self.sizes_bytes)
         kept = np.append(np.diff(sizes) > 0, True)
         return {

@@ -1,4 +1,4 @@
-"""A key that a node and its solver share, by which both know each other's documents over HTTP.
+"""Uses a key that a node and its solver share, by which both know each other's documents over HTTP.
 
 Each body has an HMAC-SHA256 (RFC 2104) in the header ``X-Spreds-Signature: sha256=HEX``. That of an
 answer covers the question, too, so that an old answer cannot be given to a new question, and
@@ -20,7 +20,7 @@ LEAST_KEY_CHARACTERS = 32
 
 
 def check_key(key: str) -> bytes:
-    """The key's bytes, as both sides have it in a file or the environment.
+    """Return the key's bytes, as both sides have it in a file or the environment.
 
     Raises:
         ValueError: it is too short to be a secret, or not one word.
@@ -31,12 +31,13 @@ def check_key(key: str) -> bytes:
 
 
 def question_signature(key: bytes, question: bytes) -> str:
-    """The header's value for what is sent to the solver: an observation, or a nonce."""
+    """Return the header's value for what is sent to the solver: an observation, or a nonce."""
     return _signature(key, b"spreds.question\n" + question)
 
 
 def answer_signature(key: bytes, question: bytes, answer: bytes, status: int = 200) -> str:
-    """The header's value for what answers ``question``: a refusal if the status is not 200."""
+    """Return the header's value for what answers ``question``: a refusal if the status is not
+    200."""
     asked = hashlib.sha256(question).hexdigest().encode()
     kind = b"spreds.answer" if status == 200 else b"spreds.refusal %d" % status
     return _signature(key, kind + b"\n" + asked + b"\n" + answer)

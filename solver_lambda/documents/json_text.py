@@ -1,4 +1,4 @@
-"""From a JSON text to checked fields, with bounds on what is made of it."""
+"""Reads checked fields from a JSON text, with bounds on what is made of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_json(
     keys_once: bool = False,
     max_nodes: int = MAX_NODES,
 ) -> Fields:
-    """The top table of a JSON document.
+    """Return the top table of a JSON document.
 
     Args:
         keys_once: no key may stand twice in a table; to see that takes memory for each.
@@ -52,7 +52,8 @@ def parse_json(
 
 
 def _table(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Raises ValueError: a key stands there twice, and two readers could take another one each."""
+    """Make a table. Raises ValueError: a key stands there twice, and two readers could take another
+    one each."""
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -61,7 +62,7 @@ def _table(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _nodes(text: str, most: int) -> int:
-    """Tables, lists and keys in a JSON text, counted before they are made; up to the bound."""
+    """Count tables, lists and keys in a JSON text, before they are made; up to the bound."""
     count = _marks(text, 0, len(text))
     if count <= most:
         return count

@@ -1,4 +1,5 @@
-"""Where the documents lie in S3 (or, without a cloud, in a folder): one prefix for each node."""
+"""Says where the documents lie in S3 (or, without a cloud, in a folder): one prefix for each
+node."""
 
 from __future__ import annotations
 
@@ -20,38 +21,40 @@ _OBSERVATION_KEY = re.compile(
 
 
 def observation_key(node: str, cycle: int) -> str:
-    """Key of an observation, in the observations bucket."""
+    """Return the key of an observation, in the observations bucket."""
     return f"{OBSERVATIONS_PREFIX}/{node}/{cycle:012d}.json"
 
 
 def plan_key(node: str, cycle: int) -> str:
-    """Key of the plan that answers it, in the plans bucket: one observation, one plan."""
+    """Return the key of the plan that answers it, in the plans bucket: one observation, one
+    plan."""
     return f"{PLANS_PREFIX}/{node}/{cycle:012d}.json"
 
 
 def settings_key(node: str, server: str) -> str:
-    """Key of a team's settings for one server, in the observations bucket."""
+    """Return the key of a team's settings for one server, in the observations bucket."""
     return f"{SETTINGS_PREFIX}/{node}/{server}.json"
 
 
 def settings_prefix(node: str) -> str:
-    """What the keys of all settings of a node begin with, in the observations bucket."""
+    """Return what the keys of all settings of a node begin with, in the observations bucket."""
     return f"{SETTINGS_PREFIX}/{node}/"
 
 
 def settings_marker_key(node: str) -> str:
-    """Key of the object that is written after each change of a node's settings, so that one look
+    """Return the key of the object that is written after each change of a node's settings. One look
     at it tells whether there was any. No server's settings can have this key."""
     return f"{SETTINGS_PREFIX}/{node}/changed"
 
 
 def report_key(node: str, server: str) -> str:
-    """Key of what became of a server's settings, for its team, in the observations bucket."""
+    """Return the key of what became of a server's settings, for its team, in the observations
+    bucket."""
     return f"{REPORTS_PREFIX}/{node}/{server}.json"
 
 
 def parse_observation_key(key: str) -> tuple[str, int]:
-    """Node and cycle of an observation's key.
+    """Return node and cycle of an observation's key.
 
     Raises:
         DocumentError: it is not the key of an observation.
@@ -63,12 +66,12 @@ def parse_observation_key(key: str) -> tuple[str, int]:
 
 
 def read_node(fields: Fields) -> str:
-    """The ``node`` of a document. Raises DocumentError."""
+    """Return the ``node`` of a document. Raises DocumentError."""
     return _matching(fields, "node", NODE_PATTERN)
 
 
 def read_server(fields: Fields) -> str:
-    """The ``name`` of a server in a document. Raises DocumentError."""
+    """Return the ``name`` of a server in a document. Raises DocumentError."""
     return _matching(fields, "name", SERVER_PATTERN)
 
 

@@ -1,8 +1,8 @@
-"""The observation: what a sidecar saw of its servers, and asks a plan for.
+"""The observation says what a sidecar saw of its servers, and asks a plan for.
 
 ``VERSION`` counts up when a key changes its meaning or a new one must be there. Other new keys are
 optional, with a default that means "not known", so that a newer function reads what older sidecars
-write; an older function refuses a key that it does not know, so the function is upgraded first.
+write. An older function refuses a key that it does not know, so the function is upgraded first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BUDGET_RATIO_BOUNDS = 0.05, 20.0
 
 @dataclass(frozen=True)
 class ServerObservation:
-    """One server in one window.
+    """Tells of one server in one window.
 
     Attributes:
         maxmemory_bytes: in force now, or already planned while memory is being handed over; 0 is
@@ -95,7 +95,7 @@ class ServerObservation:
 
     @classmethod
     def from_json(cls, fields: Fields) -> ServerObservation:
-        """Raises DocumentError."""
+        """Read a server's part of it. Raises DocumentError."""
         server = cls(
             name=read_server(fields),
             maxmemory_bytes=fields.integer("maxmemory_bytes", low=0),
@@ -146,7 +146,7 @@ class ServerObservation:
 
 @dataclass(frozen=True)
 class Observation:
-    """All servers of one node in one window.
+    """Tells of all servers of one node in one window.
 
     Attributes:
         node: name of the machine, also in the S3 keys.
@@ -181,12 +181,12 @@ class Observation:
 
     @property
     def cycle_share(self) -> float:
-        """The part of a cycle that the window is, 1 at most."""
+        """Return the part of a cycle that the window is, 1 at most."""
         return self.window_seconds / max(self.cycle_seconds, self.window_seconds)
 
     @property
     def in_force_bytes(self) -> dict[str, int]:
-        """``maxmemory`` of each server now, by name."""
+        """Return ``maxmemory`` of each server now, by name."""
         return {server.name: server.maxmemory_bytes for server in self.servers}
 
     def to_json(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class Observation:
         }
 
     def dumps(self) -> bytes:
-        """The document as it is stored."""
+        """Return the document as it is stored."""
         return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False).encode()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The adaptation plan: the memory that each server of a node is to have, and why."""
+"""The adaptation plan says which memory each server of a node is to have, and why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _without_unknown(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, 
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What happens to one server, and what its planner predicts, ``None`` where it does not.
+    """Says what happens to one server, and what its planner predicts, ``None`` where it does not.
 
     Attributes:
         maxmemory_before_bytes, maxmemory_bytes: in force when observed, and planned. 0 is Redis'
@@ -69,7 +69,7 @@ class ServerPlan:
 
     @classmethod
     def from_json(cls, fields: Fields) -> ServerPlan:
-        """Raises DocumentError."""
+        """Read a server's part of a plan. Raises DocumentError."""
         server = cls(
             name=read_server(fields),
             maxmemory_before_bytes=fields.integer("maxmemory_before_bytes", low=0),
@@ -100,7 +100,8 @@ class ServerPlan:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What the best division of another budget brings by the curves, without the cost of moving.
+    """Says what the best division of another budget brings by the curves, without the cost of
+    moving.
 
     Attributes:
         mean_access_time_seconds: weighted, of all servers.
@@ -121,12 +122,12 @@ class WhatIf:
     equal_sizes_misses_per_second: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Without what was not asked for: see ``_DEMAND``."""
+        """Write it without what was not asked for: see ``_DEMAND``."""
         return {key: value for key, value in self.__dict__.items() if value is not None}
 
     @classmethod
     def from_json(cls, fields: Fields) -> WhatIf:
-        """Raises DocumentError."""
+        """Read what another budget would bring. Raises DocumentError."""
         what_if = cls(
             budget_bytes=fields.integer("budget_bytes", low=1),
             mean_access_time_seconds=fields.number("mean_access_time_seconds", low=0),
@@ -144,7 +145,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class AdaptationPlan:
-    """The answer to one observation, by whoever plans: see ``docs/develop/documents.md``.
+    """Answers one observation, by whoever plans: see ``docs/develop/documents.md``.
 
     Attributes:
         node, cycle, observation_made_at_seconds: of the observation it answers.
@@ -186,8 +187,8 @@ class AdaptationPlan:
 
     @property
     def predicted_gain_ratio(self) -> float | None:
-        """By how much the mean access time falls, of itself; 0 if there is nothing to fall, and
-        ``None`` if nothing is predicted."""
+        """Return by which share of itself the mean access time falls. It is 0 if there is nothing
+        to fall, and ``None`` if nothing is predicted."""
         before, after = self.mean_access_time_before_seconds, self.mean_access_time_seconds
         if before is None or after is None:
             return None
@@ -195,7 +196,8 @@ class AdaptationPlan:
 
     @property
     def own_budget(self) -> WhatIf | None:
-        """The best division of this plan's own budget; ``None`` where it was not asked for."""
+        """Return the best division of this plan's own budget; ``None`` where it was not asked
+        for."""
         own = (one for one in self.what_if if one.budget_bytes == self.budget_bytes)
         return next(own, None)
 
@@ -209,7 +211,7 @@ class AdaptationPlan:
         }
 
     def dumps(self) -> bytes:
-        """The document as it is stored."""
+        """Return the document as it is stored."""
         return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False).encode()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""How plans are to be made: a part of the observation."""
+"""Says how plans are to be made: a part of the observation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHODS = ("auto", "dirichlet", "hill_climbing")
 
 @dataclass(frozen=True)
 class PlanningSettings:
-    """How the node's operator wants plans to be made.
+    """Says how the node's operator wants plans to be made.
 
     Attributes:
         method: ``auto`` is the thesis' rule: Dirichlet search up to 7 servers, hill climbing above.
@@ -47,7 +47,7 @@ class PlanningSettings:
 
     @classmethod
     def from_json(cls, fields: Fields) -> PlanningSettings:
-        """Raises DocumentError."""
+        """Read the settings. Raises DocumentError."""
         step_ratio = fields.optional_number("maximum_step_ratio", above=0)
         # What earlier sidecars call it.
         old_step_ratio = fields.optional_number("max_step_ratio", above=0)

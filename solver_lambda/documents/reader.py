@@ -1,4 +1,4 @@
-"""Checked reading of documents that came from outside: JSON from S3, TOML from an operator.
+"""Reads and checks documents that came from outside: JSON from S3, TOML from an operator.
 
 Their authors may be mistaken, or mean harm. So depth, length, magnitude and count have bounds here,
 for all documents alike, and what is within them can be computed with: no sum, product or
@@ -47,7 +47,7 @@ _SHORTENER = _Shortener()
 
 
 def shown(value: object) -> str:
-    """A value for messages, cut if it is long."""
+    """Return a value for messages, cut if it is long."""
     text = _SHORTENER.repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
@@ -58,7 +58,8 @@ def _kind(value: object) -> str:
 
 
 class Fields:
-    """One table of a document: hands out each key once, checked, and refuses what is left over.
+    """Reads one table of a document: hands out each key once, checked, and refuses what is left
+    over.
 
     ``source`` names the document in messages (a file or an S3 key), ``path`` the place in it.
     Every method raises ``DocumentError``.
@@ -76,14 +77,14 @@ class Fields:
         self.path = path
 
     def where(self, key: str) -> str:
-        """Full name of ``key``, for messages."""
+        """Return the full name of ``key``, for messages."""
         key = key if len(key) <= _SHOWN_CHARACTERS else f"{key[:_SHOWN_CHARACTERS]}..."
         # Who writes a document must not write lines of their own into a log.
         key = key if key.isprintable() else ascii(key)[1:-1]
         return f"{self.path}.{key}" if self.path else key
 
     def refuse(self, key: str, why: str) -> DocumentError:
-        """The error to raise for the value of ``key``."""
+        """Return the error to raise for the value of ``key``."""
         return DocumentError(f"{self.source}: {self.where(key)} {why}")
 
     def check_distinct(self, key: str, names: Iterable[str]) -> None:
@@ -96,7 +97,7 @@ class Fields:
             seen.add(name)
 
     def value(self, key: str, default: object = ...) -> Any:
-        """The raw value of ``key``; without a default it must be there."""
+        """Return the raw value of ``key``; without a default it must be there."""
         self._known.add(key)
         if key in self._table:
             return self._table[key]
@@ -115,7 +116,7 @@ class Fields:
         return self._table.get(key) is not None
 
     def names(self) -> list[str]:
-        """All keys, where they are names and not known in advance."""
+        """Return all keys, where they are names and not known in advance."""
         if len(self._table) > MAX_SERVERS:
             raise DocumentError(
                 f"{self.source}: {self.path or 'the document'} has {len(self._table)} keys, "
@@ -131,7 +132,8 @@ class Fields:
         *,
         most: int = MAX_TEXT,
     ) -> str:
-        """A non-empty string without control characters, one of ``choices`` if there are any."""
+        """Return a non-empty string without control characters, one of ``choices`` if there are
+        any."""
         value = self.value(key, default)
         if not isinstance(value, str) or not value:
             raise self.refuse(key, f"must be a non-empty string, not {shown(value)}")
@@ -144,7 +146,7 @@ class Fields:
         return value
 
     def boolean(self, key: str, default: object = ...) -> bool:
-        """True or false."""
+        """Read true or false."""
         value = self.value(key, default)
         if not isinstance(value, bool):
             raise self.refuse(key, f"must be true or false, not {shown(value)}")
@@ -159,7 +161,7 @@ class Fields:
         high: float = MOST_NUMBER,
         above: float = -math.inf,
     ) -> float:
-        """A finite number in [low, high], and greater than ``above``."""
+        """Return a finite number in [low, high], and greater than ``above``."""
         value = self.value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refuse(key, f"must be a number, not {shown(value)}")
@@ -181,11 +183,11 @@ class Fields:
         high: float = MOST_NUMBER,
         above: float = -math.inf,
     ) -> float | None:
-        """The same, or ``None`` where the key is absent or null."""
+        """Return the same, or ``None`` where the key is absent or null."""
         return self.number(key, low=low, high=high, above=above) if self.has(key) else None
 
     def given(self, key: str) -> str:
-        """The raw value, for messages."""
+        """Return the raw value, for messages."""
         return shown(self._table.get(key))
 
     def integer(
@@ -196,7 +198,7 @@ class Fields:
         low: int = -MOST_INTEGER,
         high: int = MOST_INTEGER,
     ) -> int:
-        """A whole number in [low, high]."""
+        """Return a whole number in [low, high]."""
         value = self.value(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.refuse(key, f"must be a whole number, not {shown(value)}")
@@ -207,7 +209,7 @@ class Fields:
         return value
 
     def numbers(self, key: str, *, most: int) -> list[float]:
-        """A list of at most so many finite numbers."""
+        """Return a list of at most so many finite numbers."""
         value = self.value(key)
         if not isinstance(value, list):
             raise self.refuse(key, f"must be a list of numbers, not {shown(value)}")
@@ -227,11 +229,11 @@ class Fields:
         return [float(item) if abs(item) >= LEAST_NUMBER else 0.0 for item in value]
 
     def table(self, key: str, default: object = ...) -> Fields:
-        """A nested table."""
+        """Read a nested table."""
         return Fields(self.value(key, default), self.source, self.where(key))
 
     def tables(self, key: str, *, least: int = 1, most: int = MAX_SERVERS) -> Iterator[Fields]:
-        """A list of tables."""
+        """Read a list of tables."""
         value = self.value(key)
         if not isinstance(value, list) or len(value) < least:
             kind = "a non-empty list" if least else "a list"
@@ -254,6 +256,6 @@ class Fields:
 
 
 def _name_or(place: int, item: object) -> str:
-    """What a table in a list is called in messages: people do not count their servers."""
+    """Say what a table in a list is called in messages: people do not count their servers."""
     name = item.get("name") if isinstance(item, dict) else None
     return name if isinstance(name, str) and _NAME.fullmatch(name) else str(place)

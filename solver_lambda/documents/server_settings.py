@@ -1,4 +1,5 @@
-"""What an operator sets for a server and its team may set in its place: one table for all readers.
+"""Lists what an operator sets for a server and its team may set in its place: one table for all
+readers.
 
 The node's file, the team's document, ``spreds weights`` and the observation are read by it.
 """
@@ -17,7 +18,7 @@ MAX_VERSION = 128
 
 @dataclass(frozen=True)
 class ServerSetting:
-    """One of them.
+    """Describes one such setting.
 
     Attributes:
         name: in documents, where it is a number in the unit that the name tells.
@@ -38,7 +39,7 @@ class ServerSetting:
     most: str | None = None
 
     def in_words(self, value: float) -> str:
-        """As people write it."""
+        """Write a value as people do."""
         if self.written == "duration":
             return format_duration(value)
         return format_size(value) if self.written == "size" else f"{value:g}"
@@ -46,7 +47,7 @@ class ServerSetting:
     def read(
         self, fields: Fields, low: float = 0.0, high: float | None = None
     ) -> float | int | None:
-        """From a document; ``None`` if it is not there. Raises DocumentError."""
+        """Read the setting from a document; ``None`` if it is not there. Raises DocumentError."""
         if not fields.has(self.name):
             return None
         if self.written == "size":
@@ -83,6 +84,6 @@ BOUNDS = {setting.name: setting for setting in SERVER_SETTINGS if setting.is_bou
 
 
 def read_bounds(fields: Fields) -> dict[str, float]:
-    """Those that are there, by name. Raises DocumentError."""
+    """Read those that are there, by name. Raises DocumentError."""
     found = {name: setting.read(fields) for name, setting in BOUNDS.items()}
     return {name: value for name, value in found.items() if value is not None}

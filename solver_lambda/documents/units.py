@@ -1,4 +1,4 @@
-"""Sizes and durations as people write and read them: ``512mb``, ``200ms``."""
+"""Writes and reads sizes and durations as people do: ``512mb``, ``200ms``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII | re.IGNORE
 
 
 def parse_size(value: object) -> int:
-    """Bytes of ``"512mb"`` or of a whole number.
+    """Return the bytes of ``"512mb"`` or of a whole number.
 
     Raises:
         ValueError: not a size, or more than documents may have.
@@ -51,7 +51,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds of ``"200ms"``; a bare number has no unit and is refused, except 0.
+    """Return the seconds of ``"200ms"``; a bare number has no unit and is refused, except 0.
 
     Raises:
         ValueError: not a duration, or more than documents may have.
@@ -76,7 +76,7 @@ def parse_duration(value: object) -> float:
 
 
 def format_size(size_bytes: float) -> str:
-    """For people, in the unit that keeps it short: ``"12.5 MiB"``."""
+    """Write a size for people, in the unit that keeps it short: ``"12.5 MiB"``."""
     if size_bytes >= 1 << 61:  # the reader's MOST_BYTES: what is greater was read as that
         return "2 EiB or more"
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
@@ -88,7 +88,7 @@ def format_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """For people, as ``parse_duration`` reads it: ``"200ms"``, ``"5min"``."""
+    """Write a duration for people, as ``parse_duration`` reads it: ``"200ms"``, ``"5min"``."""
     for unit, scale in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
         if abs(seconds) >= scale:
             return _short(seconds / scale) + unit

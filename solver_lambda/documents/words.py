@@ -1,4 +1,4 @@
-"""Phrases that plans and the sidecar's commands share."""
+"""Holds phrases that plans and the sidecar's commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _CODES = re.compile(r"(?:[a-z_]+: )+")
 
 
 def time_words(seconds: float) -> str:
-    """A time for people, in milliseconds and never in powers of ten; no curve knows more digits."""
+    """Return a time for people, in milliseconds and never in powers of ten; no curve knows more
+    digits."""
     milliseconds = seconds * 1e3
     if 0 < milliseconds < _LEAST_MILLISECONDS:
         return f"less than {_LEAST_MILLISECONDS} ms"
@@ -21,7 +22,7 @@ def time_words(seconds: float) -> str:
 
 
 def size_words(size_bytes: float) -> str:
-    """A size for people, with three digits."""
+    """Return a size for people, with three digits."""
     scale = 1 << 10 if size_bytes < 1 << 20 else 1 << 20 if size_bytes < 1 << 30 else 1 << 30
     number = size_bytes / scale
     digits = 0 if number >= 100 else 1 if number >= 10 else 2
@@ -29,14 +30,15 @@ def size_words(size_bytes: float) -> str:
 
 
 def share_words(ratio: float) -> str:
-    """A share for people, in percent: a hundredth counts only where little is left on a side."""
+    """Return a share for people, in percent: a hundredth counts only where little is left on a
+    side."""
     digits = 2 if 0 < min(abs(ratio), abs(1 - abs(ratio))) < _LITTLE_RATIO else 1
     return f"{100 * ratio:.{digits}f}"
 
 
 def gain_words(before_seconds: float, after_seconds: float) -> str:
-    """What a plan gains: its headline, wherever it is told. ``after_seconds`` is the mean access
-    time with the cost of moving counted."""
+    """Say what a plan gains: its headline, wherever it is told. ``after_seconds`` is the mean
+    access time with the cost of moving counted."""
     ratio = 1 - after_seconds / before_seconds if before_seconds > 0 else 0.0
     change = f"{share_words(abs(ratio))}% {'more' if ratio < 0 else 'less'}"
     return (
@@ -46,7 +48,7 @@ def gain_words(before_seconds: float, after_seconds: float) -> str:
 
 
 def reason_words(reason: str) -> str:
-    """A reason for people, without its codes."""
+    """Return a reason for people, without its codes."""
     codes = _CODES.match(reason)
     if codes is None:
         return reason
@@ -70,14 +72,15 @@ BACKEND_NOTE = "; its backend takes "
 
 
 def without_backend(reason: str) -> str:
-    """A plan's reason where its backend is told beside it, or is not asked for."""
+    """Return a plan's reason where its backend is told beside it, or is not asked for."""
     return reason.partition(BACKEND_NOTE)[0]
 
 
 def backend_latency_words(
     used_seconds: float, source: str, measured_seconds: float | None, fill_ratio: float | None
 ) -> str:
-    """The latency that counts, what was measured, and what is known to be wrong with that."""
+    """Return the latency that counts, what was measured, and what is known to be wrong with
+    that."""
     words = {"team": "as its team says", "configured": "as configured"}
     told = f"{time_words(used_seconds)} {words[source]}" if source in words else ""
     never = ""

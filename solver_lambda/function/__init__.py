@@ -1,1 +1,1 @@
-"""How the planner runs in the cloud."""
+"""Runs the planner in the cloud."""

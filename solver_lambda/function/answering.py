@@ -1,4 +1,4 @@
-"""An observation's document answered with a plan, wherever the two travel.
+"""Answers an observation's document with a plan, wherever the two travel.
 
 What the function logs: one JSON line for each thing, on stdout.
 """
@@ -24,7 +24,8 @@ def log_plan(plan: AdaptationPlan, written: bool) -> None:
 
 
 def plan_fields(plan: AdaptationPlan, most_servers: int | None = None) -> dict[str, object]:
-    """What the log has of a plan, with the first servers only where there are more than so many."""
+    """Return what the log has of a plan, with the first servers only where there are more than so
+    many."""
     told = plan.servers[:most_servers]
     left_out = len(plan.servers) - len(told)
     return {
@@ -46,7 +47,7 @@ def plan_fields(plan: AdaptationPlan, most_servers: int | None = None) -> dict[s
 
 
 def log_event(event: str, **fields: object) -> None:
-    """One JSON line on stdout, where FaaS and containers collect logs."""
+    """Write one JSON line on stdout, where FaaS and containers collect logs."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -60,7 +61,7 @@ class RefusedError(RuntimeError):
 
 
 def read_observation(text: bytes, source: str, environment: Mapping[str, str]) -> Observation:
-    """The observation, young enough to be answered and with this function's solver.
+    """Return the observation, young enough to be answered and with this function's solver.
 
     ``environment`` may have SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
     (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that the two solvers
@@ -82,7 +83,7 @@ def read_observation(text: bytes, source: str, environment: Mapping[str, str]) -
 
 
 def plan_for(text: bytes, source: str, environment: Mapping[str, str]) -> AdaptationPlan:
-    """The plan for an observation's document; nothing is stored or logged.
+    """Return the plan for an observation's document; nothing is stored or logged.
 
     ``environment`` as in ``read_observation``.
 
@@ -97,7 +98,8 @@ def plan_for(text: bytes, source: str, environment: Mapping[str, str]) -> Adapta
 
 
 def answer_document(text: bytes, source: str, environment: Mapping[str, str]) -> bytes:
-    """The plan's document, or a refusal, each with a line in the log; otherwise as ``plan_for``."""
+    """Return the plan's document, or a refusal, each with a line in the log; otherwise as
+    ``plan_for``."""
     try:
         plan = plan_for(text, source, environment)
     except RefusedError as error:

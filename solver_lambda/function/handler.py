@@ -1,4 +1,4 @@
-"""The function's entry: S3, or SNS for it, tells of new observations; each gets one plan."""
+"""The function begins here: S3, or SNS for it, tells of new observations; each gets one plan."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _setting(environment: Mapping[str, str], name: str) -> str:
 
 
 def _told(event: object) -> list[tuple[str, str]]:
-    """Bucket and key of each record. Raises RefusedError."""
+    """Return bucket and key of each record. Raises RefusedError."""
     try:
         return [found for inner in _s3_events(event) for found in _records(inner)]
     except DocumentError as error:
@@ -99,7 +99,7 @@ def _told(event: object) -> list[tuple[str, str]]:
 
 
 def _s3_events(event: object) -> Iterator[Fields]:
-    """The event itself, or those in the messages that SNS hands on."""
+    """Yield the event itself, or those in the messages that SNS hands on."""
     fields = Fields(event, "the event")
     messages = [
         record.table("Sns")
@@ -116,7 +116,7 @@ def _s3_events(event: object) -> Iterator[Fields]:
 
 
 def _records(event: Fields) -> list[tuple[str, str]]:
-    """Bucket and key of each record; S3 encodes keys as in a form."""
+    """Return bucket and key of each record; S3 encodes keys as in a form."""
     if event.has("Event") and event.value("Event") == "s3:TestEvent":
         log_event("test_event")
         return []

@@ -1,6 +1,6 @@
-"""``python -m solver_lambda serve``: the solver behind a port, with nothing but Python.
+"""``python -m solver_lambda serve`` runs the solver behind a port, with nothing but Python.
 
-The solver over HTTP: POST an observation, the plan answers.
+It is the solver over HTTP: POST an observation, the plan answers.
 
 This is all that Knative, OpenFaaS and Fission ask of a container: a port that answers. They choose
 the path, so that every one is the same, but those that they ask for health.
@@ -142,7 +142,8 @@ class UsageError(Exception):
 
 
 class _Lines:
-    """JSON lines of one kind: no more than so many a minute, and how many were left out before."""
+    """Logs JSON lines of one kind: no more than so many a minute, and how many were left out
+    before."""
 
     def __init__(self, event: str) -> None:
         self._event = event
@@ -163,7 +164,8 @@ class _Lines:
 
 
 class ServiceJournal:
-    """The log of the service, which nobody who asks can fill: each kind of line has a bound."""
+    """Logs for the service, so that nobody who asks can fill the log: each kind of line has a
+    bound."""
 
     def __init__(self) -> None:
         self._plans, self._refusals, self._failures = (
@@ -182,7 +184,7 @@ class ServiceJournal:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serve until SIGTERM or Ctrl-C; the exit code."""
+    """Serve until SIGTERM or Ctrl-C. Returns the exit code."""
     try:
         return _serve(_parser().parse_args(arguments))
     except UsageError as error:
@@ -257,7 +259,7 @@ def _port(given: int | None) -> int:
 
 
 def _token() -> str:
-    """Raises UsageError."""
+    """Return the token, ``""`` without one. Raises UsageError."""
     key, token = _secret("SPREDS_TOKEN")
     if token is None:
         return ""
@@ -267,7 +269,7 @@ def _token() -> str:
 
 
 def _key() -> bytes:
-    """Raises UsageError."""
+    """Return the key, empty without one. Raises UsageError."""
     name, key = _secret("SPREDS_KEY")
     try:
         return b"" if key is None else check_key(key)
@@ -276,7 +278,8 @@ def _key() -> bytes:
 
 
 def _secret(name: str) -> tuple[str, str | None]:
-    """Where it is, for messages, and the secret; ``None``: there is none. Raises UsageError."""
+    """Return where a secret is, for messages, and the secret; ``None``: there is none. Raises
+    UsageError."""
     path, secret = os.environ.get(f"{name}_FILE"), os.environ.get(name)
     if not path:
         return name, secret or None

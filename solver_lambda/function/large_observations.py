@@ -1,4 +1,4 @@
-"""Of large observations one is read at a time: text can take 40 times its size meanwhile."""
+"""Lets one large observation be read at a time: text can take 40 times its size meanwhile."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ WAIT_SECONDS = 1.0
 
 
 class LargeObservations:
-    """Of one service."""
+    """Keeps one service to one large observation at a time."""
 
     def __init__(self) -> None:
         self._one = threading.Lock()
 
     @contextmanager
     def reading(self, size_bytes: int) -> Iterator[None]:
-        """While an observation of this size is read. Raises RefusedError: another one is, and it is
-        not over soon."""
+        """Hold the place while an observation of this size is read. Raises RefusedError: another
+        one is read, and it is not over soon."""
         if size_bytes <= LARGE_BYTES:
             yield
         elif self._one.acquire(timeout=WAIT_SECONDS):

@@ -1,4 +1,4 @@
-"""The two S3 buckets: read an observation, write its plan once."""
+"""Uses the two S3 buckets: read an observation, write its plan once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ObjectStoreError(RuntimeError):
 
 
 class ObjectStore:
-    """S3 over HTTP with as little as the function needs.
+    """Speaks to S3 over HTTP with as little as the function needs.
 
     Reads from ``environment``, as the AWS libraries do: the region from AWS_REGION (or
     AWS_DEFAULT_REGION), another endpoint from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (the bucket
@@ -60,7 +60,7 @@ class ObjectStore:
         self._owner = environment.get("SPREDS_ACCOUNT_ID", "")
 
     def get(self, bucket: str, key: str, *, max_bytes: int) -> bytes:
-        """The object's content.
+        """Return the object's content.
 
         Raises:
             ObjectStoreError: it is not there, longer than ``max_bytes``, or S3 refuses.
@@ -95,7 +95,7 @@ class ObjectStore:
         headers: Mapping[str, str] | None = None,
         max_bytes: int = 0,
     ) -> tuple[int, bytes]:
-        """Status and content, cut if longer than ``max_bytes``; failures are tried again."""
+        """Return status and content, cut if longer than ``max_bytes``; failures are tried again."""
         if self._endpoint:
             url = urlsplit(f"{self._endpoint.rstrip('/')}/{encoded_path(f'{bucket}/{key}')}")
         else:
@@ -143,14 +143,14 @@ class ObjectStore:
 
 
 def _summary(answer: bytes) -> str:
-    """The code in S3's XML answer, or else its beginning, on one line."""
+    """Return the code in S3's XML answer, or else its beginning, on one line."""
     text = answer[:MAX_ERROR_BYTES].decode(errors="replace")
     code = re.search("<Code>(.*?)</Code>", text)
     return code[1] if code else " ".join(text.split())
 
 
 def connect_to(url: SplitResult) -> HTTPConnection:
-    """A connection to the host of a URL, opened by its first request."""
+    """Return a connection to the host of a URL, opened by its first request."""
     # With all of TLS it takes a third of the function's own import time, and the embedded
     # controller never needs it.
     from http.client import HTTPConnection, HTTPSConnection
@@ -162,7 +162,8 @@ def connect_to(url: SplitResult) -> HTTPConnection:
 
 @cache
 def _tls_context() -> SSLContext:
-    """One for all requests: to read the certificates that we trust is most of what one costs."""
+    """Return one context for all requests: to read the certificates that we trust is most of what
+    one costs."""
     import ssl
 
     context = ssl.create_default_context()
@@ -173,7 +174,7 @@ def _tls_context() -> SSLContext:
 def _exchange(
     method: str, url: SplitResult, content: bytes, headers: Mapping[str, str], max_bytes: int
 ) -> tuple[int, bytes]:
-    """One HTTP request. Raises OSError."""
+    """Send one HTTP request. Raises OSError."""
     from http.client import HTTPException
 
     connection = connect_to(url)
@@ -189,7 +190,7 @@ def _exchange(
 
 
 def find_credentials(environment: Mapping[str, str]) -> Credentials:
-    """The credentials of this function or task.
+    """Return the credentials of this function or task.
 
     Raises:
         ObjectStoreError: there are none, or the container's endpoint does not give them.

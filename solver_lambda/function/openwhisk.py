@@ -1,4 +1,4 @@
-"""The entry under OpenWhisk: ``main`` takes a dictionary and gives one.
+"""The entry under OpenWhisk is ``main``, which takes a dictionary and gives one.
 
 Invoked as an action it takes the observation's fields, or S3's event; as a web action, plain or
 raw, the observation is the body of the request
@@ -23,7 +23,8 @@ WEB_PREFIX = "__ow_"
 
 
 def main(args: dict[str, Any]) -> dict[str, Any]:
-    """The plan of an observation, or ``{"error": reason}``, by which OpenWhisk knows a failure.
+    """Return the plan of an observation, or ``{"error": reason}``, by which OpenWhisk knows a
+    failure.
 
     A web action gets the plan as the body of its answer; SPREDS_TOKEN and the like are for
     ``solver_lambda serve``: here OpenWhisk says who may ask (``require-whisk-auth``).
@@ -47,7 +48,7 @@ def main(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _document(args: dict[str, Any]) -> bytes:
-    """The observation's text. Raises RefusedError."""
+    """Return the observation's text. Raises RefusedError."""
     body = args.get(f"{WEB_PREFIX}body")
     if body is None:
         fields = {key: value for key, value in args.items() if not key.startswith(WEB_PREFIX)}

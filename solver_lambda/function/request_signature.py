@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for S3 requests, on the standard library alone.
+"""Signs S3 requests by AWS Signature Version 4, on the standard library alone.
 
 The function does without boto3, whose import costs more than numpy's and would double its cold
 start. Source: the S3 API reference, "Authenticating Requests (AWS Signature Version 4)".
@@ -17,7 +17,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(NamedTuple):
-    """Keys of an AWS identity; ``session_token`` only for a role's."""
+    """Holds the keys of an AWS identity; ``session_token`` only for a role's."""
 
     access_key_id: str
     secret_access_key: str
@@ -25,7 +25,7 @@ class Credentials(NamedTuple):
 
 
 def encoded_path(path: str) -> str:
-    """A path as it is both sent and signed: S3 wants it encoded once."""
+    """Return a path as it is both sent and signed: S3 wants it encoded once."""
     return quote(path, safe="/-_.~")
 
 
@@ -40,7 +40,7 @@ def signed_headers(
     region: str,
     now_seconds: float,
 ) -> dict[str, str]:
-    """``headers`` with those that authenticate the request.
+    """Return ``headers`` with those that authenticate the request.
 
     ``path`` is encoded already, ``host`` has the port unless it is the scheme's own, and the
     names of ``headers`` are in lower case. There is no query.

@@ -1,1 +1,1 @@
-"""One guarded front for everything that listens for HTTP; nothing but Python's library."""
+"""Guards everything that listens for HTTP by one front; it needs nothing but Python's library."""

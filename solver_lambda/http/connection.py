@@ -1,4 +1,4 @@
-"""One connection of a client, as the server's loop has it. Only that loop touches it."""
+"""Holds one connection of a client, as the server's loop has it. Only that loop touches it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _KEPT_DESCRIPTORS = 24
 
 
 class Phase(Enum):
-    """What a connection does: the request comes, waits for a free place, is answered, the answer
-    goes, and what the client still sends is thrown away."""
+    """Says what a connection does. The request comes, waits for a free place and is answered; the
+    answer goes; and what the client still sends is thrown away."""
 
     READING = "reading"
     WAITING = "waiting"
@@ -33,7 +33,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one listener.
+    """Bounds what one listener's connections may take.
 
     Attributes:
         connections: open at a time.
@@ -54,9 +54,11 @@ class Limits:
 
 
 class Connection:
-    """Attributes:
-    phase, until: what it does, and until when (monotonic).
-    incoming: its request.
+    """Carries one client's request and its answer.
+
+    Attributes:
+        phase, until: what it does, and until when (monotonic).
+        incoming: its request.
     """
 
     def __init__(
@@ -84,14 +86,14 @@ class Connection:
         return is_complete
 
     def begin_to_write(self, answer: Answer) -> None:
-        """``write`` does it."""
+        """Begin to write the answer; ``write`` does it."""
         self._left = self.incoming.text_of(answer)
         self.incoming.drop()
         self.phase = Phase.WRITING
         self.until = time.monotonic() + self._limits.answer_seconds
 
     def write(self) -> None:
-        """As much as the client takes. Raises OSError."""
+        """Write as much as the client takes. Raises OSError."""
         while self._left:
             sent = self.socket.send(self._left[0][:_PIECE_BYTES])
             self._left[0] = self._left[0][sent:]
@@ -102,7 +104,7 @@ class Connection:
         self.until = time.monotonic() + self._limits.linger_seconds
 
     def throw_away(self) -> bool:
-        """What comes after the request; whether that was all. Raises OSError."""
+        """Throw away what comes after the request. Returns whether that was all. Raises OSError."""
         return not self.socket.recv(_PIECE_BYTES)
 
     def close(self) -> None:
@@ -112,13 +114,13 @@ class Connection:
 
 
 def held_bytes(connections: Iterable[Connection]) -> int:
-    """Of requests that are not answered yet."""
+    """Sum up what requests hold that are not answered yet."""
     return sum(one.incoming.held_bytes for one in connections)
 
 
 def who_holds_most(connections: Iterable[Connection]) -> Connection:
-    """The largest of the requests that still come, of the party whose hold the most bytes; there
-    must be one."""
+    """Return the largest of the requests that still come, of the party whose hold the most bytes;
+    there must be one."""
     held = Counter[str]()
     coming = [one for one in connections if one.phase == Phase.READING]
     for one in coming:
@@ -127,8 +129,8 @@ def who_holds_most(connections: Iterable[Connection]) -> Connection:
 
 
 def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
-    """The oldest one of the address that has the most, of those that still send, or else of those
-    that do not take their answer; ``None`` if all are being answered."""
+    """Return the oldest one of the address that has the most, of those that still send. Else take
+    those that do not take their answer; ``None`` if all are being answered."""
     there = list(connections)
     for phases in ((Phase.READING, Phase.LINGERING), (Phase.WRITING,)):
         idle = [one for one in there if one.phase in phases]
@@ -148,13 +150,13 @@ def is_of_the_last(connection: socket.socket) -> bool:
 
 
 def with_lowest_descriptor(connection: socket.socket) -> socket.socket:
-    """The same connection, by the descriptor that is the lowest now."""
+    """Return the same connection, by the descriptor that is the lowest now."""
     with connection:
         return connection.dup()
 
 
 def peer_of(connection: socket.socket, address: object) -> Peer:
-    """Who has connected, from what ``accept`` says."""
+    """Return who has connected, from what ``accept`` says."""
     if connection.family == socket.AF_UNIX:
         return Peer(uid=peer_credentials(connection)[1])
     return Peer(str(address[0]) if isinstance(address, tuple) else "")

@@ -1,4 +1,5 @@
-"""Who may do what: a guard lets a request pass by making a proof, and nobody else makes one."""
+"""Says who may do what: a guard lets a request pass by making a proof, and nobody else makes
+one."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Anybody(Admitted):
-    """Whoever reaches the listener: may read, and change nothing."""
+    """Proves that somebody reached the listener, who may read, and change nothing."""
 
 
 @dataclass(frozen=True)
 class Authorised(Admitted):
-    """Somebody who may change things, made by the guards here alone.
+    """Proves that somebody may change things; the guards here alone make it.
 
     Attributes:
         by: who it is, as the system or the token says, for people.
@@ -44,7 +45,7 @@ class Authorised(Admitted):
 
 
 def anybody(_: Request) -> Anybody:
-    """The guard of what all may read who reach the listener."""
+    """Return the guard of what all may read who reach the listener."""
     return Anybody()
 
 
@@ -65,7 +66,7 @@ class TokenGuard:
         self._words = words
 
     def __call__(self, request: Request) -> Authorised:
-        """Raises RefusedError."""
+        """Let the token's holder pass. Raises RefusedError."""
         if not is_token(request.headers.get("authorization"), self.token):
             raise RefusedError(
                 HTTPStatus.UNAUTHORIZED, "token", self._words, {"WWW-Authenticate": "Bearer"}
@@ -79,7 +80,7 @@ class PeerGuard:
     """Lets pass who could open a Unix socket: the rights of its file say who can."""
 
     def __call__(self, request: Request) -> Authorised:
-        """Raises RefusedError: the request came another way."""
+        """Let the peer pass. Raises RefusedError: the request came another way."""
         if request.peer.uid is None:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, "peer", "this is only done over the Unix socket"
@@ -95,7 +96,7 @@ class NobodyGuard:
         self._words = words
 
     def __call__(self, _: Request) -> Authorised:
-        """Raises RefusedError."""
+        """Let nobody pass. Raises RefusedError."""
         raise RefusedError(HTTPStatus.FORBIDDEN, self._code, self._words)
 
 

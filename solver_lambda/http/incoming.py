@@ -1,4 +1,4 @@
-"""One request as its bytes come in: read, admitted, complete. Knows no socket.
+"""Reads one request as its bytes come in: read, admitted, complete. Knows no socket.
 
 Reads a request strictly: what two readers could understand differently is refused.
 """
@@ -29,8 +29,8 @@ _ONCE = ("host", "content-length", "content-type", "authorization")
 
 
 def head_of(buffer: bytes | bytearray, searched_bytes: int = 0) -> int | None:
-    """Bytes of the head, with the empty line; ``None``: it is not all there. So many bytes were
-    searched before: who sends one at a time costs no more than who sends all at once.
+    """Return the bytes of the head, with the empty line; ``None``: it is not all there. So many
+    bytes were searched before: who sends one at a time costs no more than who sends all at once.
 
     Raises:
         RefusedError: it has too many, or a line that does not end as lines do.
@@ -51,7 +51,7 @@ def head_of(buffer: bytes | bytearray, searched_bytes: int = 0) -> int | None:
 
 
 def read_request(head: bytes | bytearray, peer: Peer) -> Request:
-    """The request of a head (see ``head_of``), yet without its body. Raises RefusedError."""
+    """Return the request of a head (see ``head_of``), yet without its body. Raises RefusedError."""
     first, *lines = bytes(head).decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     line = _LINE.fullmatch(first)
     if line is None:
@@ -127,7 +127,7 @@ class Incoming:
 
     @property
     def held_bytes(self) -> int:
-        """Of memory."""
+        """Return how much memory the request holds."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> bool:
@@ -150,13 +150,14 @@ class Incoming:
         return len(self._buffer) >= (self._call.request.length or 0)
 
     def end(self) -> RefusedError | None:
-        """The client sends no more, though it is not complete: what it is told, if anything."""
+        """Return what the client is told, if anything: it sends no more, though the request is not
+        complete."""
         if self._call is None and not self._buffer:
             return None
         return RefusedError(HTTPStatus.BAD_REQUEST, "truncated", "the request is incomplete")
 
     def late(self) -> RefusedError | None:
-        """The same, when its time is over."""
+        """Return what the client is told, if anything, when the request's time is over."""
         if self._call is None and not self._buffer:
             return None
         return RefusedError(
@@ -165,7 +166,7 @@ class Incoming:
 
     @property
     def lane(self) -> Lane | None:
-        """Of the complete request; ``None``: it is answered at once."""
+        """Return the lane of the complete request; ``None``: it is answered at once."""
         assert self._call is not None
         return self._call.lane
 
@@ -181,6 +182,6 @@ class Incoming:
         self._buffer = bytearray()
 
     def text_of(self, answer: Answer) -> list[memoryview]:
-        """The bytes to send; the body of an answer is shared, not copied."""
+        """Return the bytes to send; the body of an answer is shared, not copied."""
         head = memoryview(answer.head())
         return [head] if self._is_head else [head, memoryview(answer.body)]

@@ -1,4 +1,4 @@
-"""Who waits in a lane, and who is answered there. Only the server's loop touches it."""
+"""Says who waits in a lane, and who is answered there. Only the server's loop touches it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solver_lambda.http.router import Lane
 
 
 class LaneQueue:
-    """Of one lane."""
+    """Holds the connections of one lane."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -40,8 +40,8 @@ class LaneQueue:
         return pushed_out
 
     def take(self) -> Connection | None:
-        """The one that is answered next, until ``done``, of a party with the fewest that are;
-        ``None``: none may be now."""
+        """Return the one that is answered next, until ``done``, of a party with the fewest that
+        are; ``None``: none may be now."""
         may_begin = filter(self._may_begin, self._waiting)
         found = min(may_begin, key=lambda one: _count(self._answering, one), default=None)
         if found is not None:
@@ -50,11 +50,11 @@ class LaneQueue:
         return found
 
     def done(self, connection: Connection) -> None:
-        """It has its answer."""
+        """Take out a connection that has its answer."""
         self._answering.remove(connection)
 
     def give_up(self, connection: Connection) -> None:
-        """It does not wait any more."""
+        """Take out a connection that does not wait any more."""
         self._waiting.remove(connection)
 
     def _may_begin(self, connection: Connection) -> bool:

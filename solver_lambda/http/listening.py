@@ -1,4 +1,4 @@
-"""TCP sockets to listen at."""
+"""Makes TCP sockets to listen at."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TRIES = 10
 
 
 def listen_at(host: str, port: int) -> list[socket.socket]:
-    """One socket, or two for ``localhost``, whose both families are taken; one where the machine
-    has no IPv6. ``host`` is that name or the number of an address, and port 0 any port.
+    """Return one socket, or two for ``localhost``, whose both families are taken; one where the
+    machine has no IPv6. ``host`` is that name or the number of an address, and port 0 any port.
 
     Raises:
         OSError: it cannot be bound; then nothing is.
@@ -48,7 +48,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def listen_alone(host: str, port: int) -> socket.socket:
-    """A socket where nobody else is bound.
+    """Return a socket where nobody else is bound.
 
     ``SO_REUSEADDR`` would let another user have the port bound beside us; from there he can connect
     to our clients as they connect to us. ``SO_REUSEPORT`` lets no other user, and does not wait for

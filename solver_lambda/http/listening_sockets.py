@@ -1,4 +1,4 @@
-"""Who listens at an address of TCP, or has a connection's other end, as the kernel says."""
+"""Says who listens at an address of TCP, or has a connection's other end, as the kernel tells."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AT_ALL: list[Host] = [IPv4Address(0), IPv6Address(0)]
 
 
 class ListeningSocket(NamedTuple):
-    """Its number, and the user who made it."""
+    """Holds its number, and the user who made it."""
 
     inode: str
     user_id: int
@@ -51,7 +51,7 @@ class ListeningSocket(NamedTuple):
 
 def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket]:
     """Return the sockets that listen at these addresses: those at an address itself, else those at
-    all of its version, else, of version 4, those at all of version 6, which may take both.
+    all of its version. Else, of version 4, return those at all of version 6, which may take both.
 
     Raises OSError where the kernel does not tell.
     """
@@ -66,18 +66,20 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
 
 
 def listening_users(hosts: Collection[Host], port: int) -> set[int]:
-    """Whose they are. Raises OSError where the kernel does not tell."""
+    """Return whose sockets listen there. Raises OSError where the kernel does not tell."""
     return {one.user_id for one in listening_sockets(hosts, port)}
 
 
 def addresses_of(name: str, port: int) -> set[Host]:
-    """All that a name has. Raises OSError: it has none, or UnicodeError: it cannot be a name."""
+    """Return all that a name has. Raises OSError: it has none, or UnicodeError: it cannot be a
+    name."""
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     return {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
 
 
 def all_listening(proc: Path = PROC) -> Iterator[tuple[End, ListeningSocket]]:
-    """Addresses with their ports, and the sockets that listen there; ``proc``: of the kernel.
+    """Return addresses with their ports, and the sockets that listen there; ``proc``: of the
+    kernel.
 
     Raises OSError where that does not tell.
     """
@@ -86,7 +88,7 @@ def all_listening(proc: Path = PROC) -> Iterator[tuple[End, ListeningSocket]]:
 
 
 def beside(listening: socket.socket) -> set[ListeningSocket]:
-    """Our user's other sockets that take connections to the address of this one.
+    """Return our user's other sockets that take connections to the address of this one.
 
     Raises OSError where the kernel does not tell.
     """
@@ -107,9 +109,10 @@ def _includes(host: Host, other: Host) -> bool:
 
 
 def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[ListeningSocket]:
-    """Of a connection of this machine with itself, once it is accepted; none: it ends elsewhere.
+    """Return who has the other end of a connection of this machine with itself, once it is
+    accepted. None: it ends elsewhere.
 
-    Who listens at the address need not have it: whoever is bound there may have connected to us as
+    Who listens at the address need not have it. Whoever is bound there may have connected to us as
     we connected to it, and a listening socket may be in several users' processes. There may be
     several ends, with the same addresses by other devices or versions: one of them has it, and
     those of ended connections do not.
@@ -141,7 +144,7 @@ def is_of_this_machine(connected: socket.socket) -> bool:
 
 
 def are_of_this_machine(hosts: Collection[Host]) -> bool:
-    """The same of addresses: nobody elsewhere listens there."""
+    """Whether all addresses are this machine's: nobody elsewhere listens there."""
     families = {4: socket.AF_INET, 6: socket.AF_INET6}
     return all(_can_be_bound(families[one.version], (str(one), 0)) for one in hosts)
 
@@ -158,7 +161,8 @@ def _can_be_bound(family: int, address: tuple[Any, ...]) -> bool:
 
 
 def nobody_in_particular() -> int | None:
-    """The number that all users have here who have none of their own; ``None``: all have one.
+    """Return the number that all users have here who have none of their own; ``None``: all have
+    one.
 
     Raises OSError where the kernel does not tell.
     """
@@ -187,7 +191,7 @@ def _listening_rows(port: int, hosts: Collection[Host] | None = None) -> Iterato
 
 
 def _rows_with(local: End, remote: End) -> set[SocketRow]:
-    """See ``with_ends``."""
+    """Do as ``with_ends`` does, the long way where the kernel does not answer it."""
     try:
         return with_ends(local, remote)
     except OSError as error:
@@ -201,8 +205,8 @@ def _tell_long_way(error: str) -> None:
 
 
 def _table(proc: Path, port: int) -> Iterator[tuple[End, SocketRow]]:
-    """Other ends, and the sockets with this port at their own end, or, with 0, all that listen.
-    Those of connections that have ended are left out, unread: any user can have a hundred
+    """Yield other ends, and the sockets with this port at their own end, or, with 0, all that
+    listen. Those of connections that have ended are left out, unread: any user can have a hundred
     thousand."""
     ended = f" {TIME_WAIT:02X} "
     wanted = f":{port:04X}" if port else f" {LISTENS:02X} "
@@ -226,5 +230,5 @@ def _place(text: str) -> End:
 
 
 def _address(name: tuple[Any, ...]) -> End:
-    """As the kernel has it: without the scope."""
+    """Return a socket's name as the kernel has it: without the scope."""
     return plain_host(ip_address(name[0].partition("%")[0])), name[1]

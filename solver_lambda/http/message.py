@@ -1,4 +1,4 @@
-"""What a client asks, and what goes back to it."""
+"""Holds what a client asks, and what goes back to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALWAYS = {
 
 
 class Peer(NamedTuple):
-    """The other end of a connection, as the system knows it.
+    """Holds the other end of a connection, as the system knows it.
 
     Attributes:
         address: its IP address, ``""`` at a Unix socket.
@@ -37,12 +37,13 @@ class Peer(NamedTuple):
 
     @property
     def user(self) -> str:
-        """``root (uid 0)``, or the address."""
+        """Return ``root (uid 0)``, or the address."""
         return self.address if self.uid is None else user_of(self.uid)
 
     @property
     def party(self) -> str:
-        """Whoever shares bounds: a user, all users without a name, an address, a /64 of IPv6."""
+        """Return whoever shares bounds: a user, all users without a name, an address, a /64 of
+        IPv6."""
         if self.uid is not None:
             # One user may have 65,536 numbers without a name (/etc/subuid).
             return name_of(self.uid) or "users without a name"
@@ -50,13 +51,14 @@ class Peer(NamedTuple):
 
 
 def user_of(uid: int) -> str:
-    """A user of this machine, for people."""
+    """Return a user of this machine, for people."""
     name = name_of(uid)
     return f"uid {uid}" if name is None else f"{name} (uid {uid})"
 
 
 def uid_of(user: str) -> int:
-    """Of a user by name or number. Raises ValueError: there is none of this name."""
+    """Return the number of a user by name or number. Raises ValueError: there is none of this
+    name."""
     import pwd
 
     if user.isascii() and user.isdigit() and int(user) < _MOST_UID:
@@ -68,13 +70,13 @@ def uid_of(user: str) -> int:
 
 
 def users_in_words(uids: Iterable[int]) -> str:
-    """All of them; empty: there are none."""
+    """Name all these users; empty: there are none."""
     return " and ".join(map(user_of, sorted(uids)))
 
 
 @lru_cache(maxsize=256)
 def name_of(uid: int) -> str | None:
-    """Of a user of this machine; ``None``: he has none."""
+    """Return the name of a user of this machine; ``None``: he has none."""
     # Imported here: a platform without users needs no names of theirs.
     import pwd
 
@@ -94,7 +96,7 @@ def _network_of(address: str) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """A request, read once: nobody looks at its bytes again.
+    """Holds a request, read once: nobody looks at its bytes again.
 
     Attributes:
         method: in capitals.
@@ -114,13 +116,14 @@ class Request:
 
     @property
     def content_type(self) -> str:
-        """Of the body, without parameters, in small letters; ``""`` if it is not said."""
+        """Return the body's type, without parameters, in small letters; ``""`` if it is not
+        said."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Status, body, and headers beside those that each answer has."""
+    """Holds status, body, and headers beside those that each answer has."""
 
     status: HTTPStatus
     body: bytes
@@ -128,7 +131,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def head(self) -> bytes:
-        """What stands before the body. The connection is closed after each answer."""
+        """Return what stands before the body. The connection is closed after each answer."""
         headers = {
             "Date": formatdate(usegmt=True),
             "Content-Type": self.content_type,
@@ -154,12 +157,13 @@ class RefusedError(Exception):
 
 
 def malformed(why: str) -> RefusedError:
-    """The error to raise for a request that breaks the rules of HTTP, or of what it asks for."""
+    """Return the error to raise for a request that breaks the rules of HTTP, or of what it asks
+    for."""
     return RefusedError(HTTPStatus.BAD_REQUEST, "malformed", why)
 
 
 def crowded(why: str) -> RefusedError:
-    """The error to raise for a request that there is no room for now."""
+    """Return the error to raise for a request that there is no room for now."""
     return RefusedError(
         HTTPStatus.SERVICE_UNAVAILABLE, "crowded", f"{why}: come again", {"Retry-After": "5"}
     )
@@ -168,6 +172,6 @@ def crowded(why: str) -> RefusedError:
 def json_answer(
     document: object, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """Raises ValueError: a number is not finite, which JSON cannot say."""
+    """Answer with JSON. Raises ValueError: a number is not finite, which JSON cannot say."""
     body = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     return Answer(status, body + b"\n", JSON, headers or {})

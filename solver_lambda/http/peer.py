@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket, as the kernel says."""
+"""Says who is at the other end of a Unix socket, as the kernel tells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int, int]:
-    """Process id and user id of a connected peer; 0 is a process of another container.
+    """Return process id and user id of a connected peer; 0 is a process of another container.
 
     Raises:
         OSError: it is gone.

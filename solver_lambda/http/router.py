@@ -1,4 +1,4 @@
-"""Which handler answers a request, and which guard stands before it."""
+"""Says which handler answers a request, and which guard stands before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Proof = TypeVar("Proof", bound=Admitted)
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """Requests that share a bound, so that those of one kind never hold up those of another.
+    """Bounds requests of one kind, so that they never hold up those of another.
 
     Attributes:
         most: answered at a time.
@@ -36,7 +36,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Route(Generic[Proof]):
-    """A method and a path: what is done, and who may have it done.
+    """Joins a method and a path: what is done, and who may have it done.
 
     Attributes:
         guard: makes the proof that ``handle`` wants, from the head alone: who may not ask sends no
@@ -60,7 +60,7 @@ class Route(Generic[Proof]):
     charge: Callable[[Proof], None] = lambda _: None
 
     def admit(self, request: Request) -> Call:
-        """Raises RefusedError."""
+        """Admit a request. Raises RefusedError."""
         proof = self.guard(request)
         if request.length is None and self.most_body_bytes:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "length", "Content-Length is missing")
@@ -84,7 +84,8 @@ class Route(Generic[Proof]):
 
 @dataclass(frozen=True)
 class Call:
-    """A request that has passed its guard: ``answer`` takes its body. Raises RefusedError."""
+    """Holds a request that has passed its guard. ``answer`` takes its body, and raises
+    RefusedError."""
 
     request: Request
     lane: Lane | None
@@ -92,7 +93,7 @@ class Call:
 
 
 class Router:
-    """The routes of a listener.
+    """Holds the routes of a listener.
 
     Args:
         screen: sees each request first, whatever it asks for. Raises RefusedError.
@@ -106,7 +107,7 @@ class Router:
 
     @property
     def lanes(self) -> set[Lane]:
-        """Of all routes."""
+        """Return the lanes of all routes."""
         return {route.lane for route in self.routes if route.lane is not None}
 
     def admit(self, request: Request) -> Call:

@@ -1,4 +1,4 @@
-"""An HTTP server that no client can hold up.
+"""Serves HTTP so that no client can hold it up.
 
 One thread has all sockets: it waits for nobody, and counts how long each client takes. Threads of
 their own answer complete requests, so many of each lane at a time; what has no lane is answered by
@@ -36,13 +36,13 @@ from solver_lambda.http.router import Lane, Router
 
 
 class Journal(Protocol):
-    """Whom a listener tells of requests that were not answered. Any thread may call."""
+    """Hears from a listener of requests that were not answered. Any thread may call."""
 
     def refused(self, peer: Peer, code: str, why: str) -> None:
         """A request broke a rule, or there was no room for it: a stranger can bring it about."""
 
     def failed(self, what: str, error: Exception) -> str:
-        """A handler has a fault; what the client is told."""
+        """Take a handler's fault, and return what the client is told."""
 
 
 _TICK_SECONDS = 0.1
@@ -88,7 +88,8 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Raises OSError: the machine lets us have no more threads; then nobody is listened to."""
+        """Start to serve. Raises OSError: the machine lets us have no more threads; then nobody is
+        listened to."""
         self._listen()
         try:
             self._thread.start()
@@ -261,7 +262,7 @@ class HttpServer:
                 self._answered.append((connection, lane, refusal.answer))
 
     def _answer(self, connection: Connection, lane: Lane, call: Callable[[], Answer]) -> None:
-        """In a thread of its own."""
+        """Answer a connection's request in a thread of its own."""
         self._answered.append((connection, lane, self._made(connection, call)))
         self._wake()
 

@@ -1,4 +1,4 @@
-"""The kernel's sockets of TCP, by the protocol ``sock_diag(7)``.
+"""Asks for the kernel's sockets of TCP, by the protocol ``sock_diag(7)``.
 
 Whoever looks in ``/proc/net/tcp`` instead waits for a line of each connection of the machine: any
 user can have hundreds of thousands.
@@ -34,7 +34,7 @@ _NOWHERE = IPv4Address(0), 0
 
 
 class SocketRow(NamedTuple):
-    """A socket: its address and port, its state, user and number. The number is 0 where nobody has
+    """Tells a socket's address and port, state, user and number. The number is 0 where nobody has
     accepted it yet."""
 
     local: End
@@ -88,7 +88,7 @@ def _ask(
 
 
 def _packed(host: Host) -> Iterator[bytes]:
-    """As a row has it: in the first of its 16 bytes, or mapped into version 6."""
+    """Pack an address as a row has it: in the first of its 16 bytes, or mapped into version 6."""
     yield host.packed.ljust(_HOST_BYTES, b"\0")
     if isinstance(host, IPv4Address):
         yield IPv6Address(f"::ffff:{host}").packed
@@ -117,5 +117,5 @@ def _answers(kernel: socket.socket, wanted: Collection[bytes] | None = None) -> 
 
 
 def plain_host(host: Host) -> Host:
-    """Of version 4 where it is one: a socket of version 6 may have it mapped."""
+    """Return an address in version 4 where it is one: a socket of version 6 may have it mapped."""
     return (isinstance(host, IPv6Address) and host.ipv4_mapped) or host

@@ -1,1 +1,1 @@
-"""From an observation to an adaptation plan."""
+"""Makes an adaptation plan from an observation."""

@@ -1,4 +1,4 @@
-"""What people want of a server at most, and its size decides: the second goal of a plan."""
+"""Defines what people want of a server at most, and its size decides: the second goal of a plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """At most ``most`` of something that never grows with a server's memory.
+    """Allows at most ``most`` of something that never grows with a server's memory.
 
     Attributes:
         server: its name.
@@ -34,23 +34,23 @@ class Bound:
     never: str | None = None
 
     def amount(self, size_bytes: float) -> float:
-        """At one size."""
+        """Return the amount at one size."""
         return float(self.amounts(size_bytes))
 
     def is_met(self, size_bytes: float) -> bool:
-        """By one size; without ``maxmemory`` (0) it counts as not met."""
+        """Whether one size meets it; without ``maxmemory`` (0) it counts as not met."""
         return size_bytes > 0 and self.amount(size_bytes) <= self.most
 
 
 def bounds_of(server: ServerObservation) -> list[Bound]:
-    """The bounds that are set for a server."""
+    """Return the bounds that are set for a server."""
     return [
         _MAKERS[name](server, BOUNDS[name].option, most) for name, most in server.bounds.items()
     ]
 
 
 def _latency_bound(server: ServerObservation, code: str, most: float) -> Bound:
-    """Mean access time in seconds, by (8.2)."""
+    """Bound the mean access time in seconds, by (8.2)."""
     eat = EffectiveAccessTime.of(server)
     below = most < server.cache_latency_seconds
     never = "it is below the time of its cache itself" if below else None
@@ -58,7 +58,7 @@ def _latency_bound(server: ServerObservation, code: str, most: float) -> Bound:
 
 
 def _miss_bound(server: ServerObservation, code: str, most: float) -> Bound:
-    """Misses a second, which its backend has to bear."""
+    """Bound the misses a second, which its backend has to bear."""
 
     def amounts(sizes_bytes: npt.ArrayLike) -> FloatArray:
         return server.request_rate_per_second * server.curve.miss_ratio(sizes_bytes)

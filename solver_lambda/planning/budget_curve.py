@@ -1,4 +1,4 @@
-"""What other budgets would bring: one curve of the whole node over its memory."""
+"""Says what other budgets would bring: one curve of the whole node over its memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLOSE = 0.01
 
 
 class _Division(NamedTuple):
-    """What sizes bring by the curves.
+    """Holds what sizes bring by the curves.
 
     Attributes:
         seconds: weighted mean access time.
@@ -54,7 +54,8 @@ _IsEnough = Callable[[_Division], bool]
 def what_if(
     observation: Observation, planned: Mapping[str, int], *, deadline_seconds: float
 ) -> tuple[WhatIf, ...]:
-    """What less and more memory brings, once all moves are made and have paid; by rising budgets.
+    """Return what less and more memory brings, once all moves are made and have paid; by rising
+    budgets.
 
     Steps, dwell times and the cost of moving are left out, because they pass with time; servers
     that are kept for lasting reasons keep their size. ``planned`` are the plan's sizes, 0 for no
@@ -83,7 +84,7 @@ def what_if(
 
 
 def _as_good_as(observation: Observation) -> list[_IsEnough]:
-    """What a smaller budget is held against."""
+    """Return what a smaller budget is held against."""
     in_force = {server.name: server.maxmemory_bytes for server in observation.servers}
     found: list[_IsEnough] = [_as_fast_as(_division(observation, in_force))]
     installed = {server.name: server.installed_bytes or 0 for server in observation.servers}
@@ -98,12 +99,12 @@ def _as_fast_as(other: _Division) -> _IsEnough:
 
 
 class _BudgetCurve:
-    """The best division of each budget that was asked for."""
+    """Finds the best division of each budget that was asked for."""
 
     def __init__(
         self, observation: Observation, planned: Mapping[str, int], deadline_seconds: float
     ) -> None:
-        """Raises InfeasibleError: no division keeps the lasting rules."""
+        """Find the ranges. Raises InfeasibleError: no division keeps the lasting rules."""
         self._observation = observation
         self._ranges = size_ranges(observation, lasting=True)
         self._least_bytes = least_bytes(self._ranges)
@@ -112,12 +113,12 @@ class _BudgetCurve:
         self._found: dict[int, _Division] = {}
 
     def add(self, budget_bytes: int) -> None:
-        """Nothing where minima and kept sizes do not fit."""
+        """Add a budget, but nothing where minima and kept sizes do not fit."""
         if budget_bytes >= self._least_bytes:
             self._found[budget_bytes] = self._best(budget_bytes)
 
     def add_least(self, is_enough: _IsEnough) -> None:
-        """The least budget that is enough, between two that were asked for."""
+        """Add the least budget that is enough, between two that were asked for."""
         curve = self._never_worse()
         high = next((budget for budget, one in curve.items() if is_enough(one)), None)
         low = max((budget for budget in curve if high is not None and budget < high), default=None)
@@ -134,7 +135,7 @@ class _BudgetCurve:
         self._found[high] = best
 
     def told(self) -> tuple[WhatIf, ...]:
-        """By rising budgets."""
+        """Return what each budget brings, by rising budgets."""
         return tuple(self._told(budget, one) for budget, one in self._never_worse().items())
 
     def _told(self, budget_bytes: int, division: _Division) -> WhatIf:
@@ -153,8 +154,8 @@ class _BudgetCurve:
         )
 
     def _never_worse(self) -> dict[int, _Division]:
-        """By rising budgets: what a smaller one brings, and from M on the plan, a larger one can
-        do as well."""
+        """Return divisions by rising budgets. A larger budget can do what a smaller one brings, and
+        from M on what the plan does."""
         best, curve = None, {}
         for budget, found in sorted(self._found.items()):
             others = [best] if best else []
@@ -191,7 +192,7 @@ class _BudgetCurve:
 def _division(
     observation: Observation, sizes_bytes: Mapping[str, int], gap_ratio: float = 0.0
 ) -> _Division:
-    """What these sizes bring, 0 for no limit."""
+    """Return what these sizes bring, 0 for no limit."""
     share = shares(observation.servers)
     seconds = misses = 0.0
     for server in observation.servers:

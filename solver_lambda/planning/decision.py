@@ -26,7 +26,7 @@ from solver_lambda.solvers.spare_units import in_proportion
 
 
 def bare_need(observation: Observation) -> dict[str, int]:
-    """The sizes in bytes, by name, that are nearest to those in force and keep the rules.
+    """Return the sizes in bytes, by name, that are nearest to those in force and keep the rules.
 
     Who is out of its bounds comes to the nearest one. What the budget lacks for that the others
     give, in proportion to what each has above its least size, or above the least that a cycle may
@@ -53,7 +53,7 @@ OUTWEIGHING_RATIO = 0.99
 
 
 class Gain(NamedTuple):
-    """Weighted mean access times in seconds, before and after a move, and the cost of it.
+    """Holds weighted mean access times in seconds, before and after a move, and the cost of it.
 
     Attributes:
         concerned_before: ``before``; of one server that makes nearly all of it, and whose own mean
@@ -69,12 +69,12 @@ class Gain(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """By which the mean falls, with the cost counted."""
+        """Return by how much the mean falls, with the cost counted."""
         return self.before - self.after - self.moving
 
     @property
     def ratio(self) -> float:
-        """Of the mean before, with the cost counted."""
+        """Return the gain's share of the mean before, with the cost counted."""
         return self.seconds / self.before if self.before > 0 else 0.0
 
     def is_worth(self, observation: Observation) -> bool:
@@ -86,7 +86,7 @@ class Gain(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """``apply`` or ``keep``, why, and the sizes then."""
+    """Holds ``apply`` or ``keep``, why, and the sizes then."""
 
     word: str
     reason: str
@@ -94,7 +94,7 @@ class Decision(NamedTuple):
 
 
 def decide(observation: Observation, found: FoundSplit) -> Decision:
-    """Hysteresis: nothing moves unless it must, or the gain is worth it.
+    """Decide with hysteresis: nothing moves unless it must, or the gain is worth it.
 
     A step that a rule shortens gains little, however much the whole way gains. So it is taken if
     it gains anything, or next to nothing is lost by it, and the whole way gains enough.
@@ -141,10 +141,11 @@ def decide(observation: Observation, found: FoundSplit) -> Decision:
 
 
 def _with_what_is_worth_it(found: FoundSplit, observation: Observation) -> Sizes:
-    """What bounds of memory need, or the split that was found: that is judged by what it gains
-    beyond the need, and what was changed lately gives nothing else.
+    """Return what bounds of memory need, or the split that was found. The split is judged by what
+    it gains beyond the need, and what was changed lately gives nothing else.
 
-    Otherwise a bound that moved by a little would make the whole split anew, by chance."""
+    Otherwise a bound that moved by a little would make the whole split anew, by chance.
+    """
     need = bare_need(observation)
     if any(
         found.sizes[server.name] != need[server.name]
@@ -157,7 +158,7 @@ def _with_what_is_worth_it(found: FoundSplit, observation: Observation) -> Sizes
 
 
 def _is_there(sizes: Sizes, observation: Observation) -> bool:
-    """Whether no server is a unit away: sizes that were fitted into a budget are off by some bytes,
+    """Whether no server is a unit away. Sizes that were fitted into a budget are off by some bytes,
     and to go back by these would be a plan for nothing."""
     return all(
         abs(sizes[server.name] - server.maxmemory_bytes) < observation.unit_bytes
@@ -166,7 +167,7 @@ def _is_there(sizes: Sizes, observation: Observation) -> bool:
 
 
 def _best_found(found: FoundSplit, observation: Observation) -> str:
-    """Why to stay where nothing better was found."""
+    """Say why to stay where nothing better was found."""
     if observation.goes_back:
         return "back: no sizes nearer to those from before there were plans may be had now"
     gap_ratio = found.solution.gap_ratio
@@ -195,7 +196,7 @@ _LEARNING = ("no_samples", "warming_up", "few_samples")
 
 
 def _held_back(observation: Observation) -> str:
-    """Who may not shrink, and why; empty if everybody may."""
+    """Say who may not shrink, and why; empty if everybody may."""
     held = [s for s in observation.servers if may_not_shrink(s, observation)]
     unknown = [s.name for s in held if (s.keep_reason or _LEARNING[0]).startswith(_LEARNING)]
     kept = [
@@ -212,7 +213,7 @@ def _held_back(observation: Observation) -> str:
 
 
 def must_move(observation: Observation) -> str | None:
-    """Why the sizes in force cannot stay, or ``None``."""
+    """Say why the sizes in force cannot stay, or ``None``."""
     if observation.goes_back:
         return "back: to the sizes from before there were plans, which would have cost less since"
     for server in observation.servers:
@@ -235,7 +236,7 @@ def must_move(observation: Observation) -> str | None:
 
 
 def _nearer_to_bounds(found: FoundSplit, observation: Observation, instead_of: Sizes) -> str | None:
-    """Which server the split brings nearer to a bound than other sizes would, for people."""
+    """Say which server the split brings nearer to a bound than other sizes would, for people."""
     for server in observation.servers:
         if bound := _nearer_to_bound(server, found, observation, instead_of):
             return f"{bound.code}: {server.name} comes nearer to its bound"
@@ -245,7 +246,7 @@ def _nearer_to_bounds(found: FoundSplit, observation: Observation, instead_of: S
 def _nearer_to_bound(
     server: ServerObservation, found: FoundSplit, observation: Observation, instead_of: Sizes
 ) -> Bound | None:
-    """The bound to which its memory brings a server nearer, in the end by enough, if any."""
+    """Return the bound to which its memory brings a server nearer, in the end by enough, if any."""
     if server.name not in found.reserved.sizes_bytes:
         return None
     least = observation.planning.minimum_gain_ratio
@@ -261,7 +262,7 @@ def _nearer_to_bound(
 
 
 def gain_of(observation: Observation, sizes: Sizes, *, instead_of: Sizes | None = None) -> Gain:
-    """By ``sizes``, against other ones that there would be: by default those in force."""
+    """Return what ``sizes`` gain over other ones that there would be: by default those in force."""
     instead_of = instead_of or observation.in_force_bytes
     share = shares(observation.servers)
     horizon_seconds = observation.planning.horizon_seconds

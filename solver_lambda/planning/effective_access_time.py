@@ -1,4 +1,4 @@
-"""Effective access time (EAT) of a server as a function of its memory.
+"""Computes the effective access time (EAT) of a server as a function of its memory.
 
 What a hit and a miss of one server cost: all that counts gains and losses asks here.
 """
@@ -18,7 +18,7 @@ Numbers = TypeVar("Numbers", float, FloatArray)
 
 @dataclass(frozen=True)
 class AccessCost:
-    """The cost of a read in seconds: cd of a hit and bd of a miss (thesis, equation 8.2)."""
+    """Holds the cost of a read in seconds: cd of a hit and bd of a miss (thesis, equation 8.2)."""
 
     hit_seconds: float
     miss_seconds: float
@@ -39,7 +39,7 @@ class AccessCost:
 
     @property
     def penalty_seconds(self) -> float:
-        """What a miss costs more than a hit."""
+        """Return what a miss costs more than a hit."""
         return self.miss_seconds - self.hit_seconds
 
     def mean_seconds(self, miss_ratios: Numbers) -> Numbers:
@@ -53,7 +53,7 @@ class AccessCost:
 
 @dataclass(frozen=True, eq=False)
 class EffectiveAccessTime:
-    """One server's mean access time at any size.
+    """Computes one server's mean access time at any size.
 
     Attributes:
         curve: miss ratio over ``maxmemory``.
@@ -69,9 +69,9 @@ class EffectiveAccessTime:
         return cls(server.curve, AccessCost.of(server))
 
     def seconds(self, size_bytes: npt.ArrayLike) -> FloatArray:
-        """EAT = h·cd + (1 − h)·bd at each size in bytes: thesis, equation (8.2)."""
+        """Return EAT = h·cd + (1 − h)·bd at each size in bytes: thesis, equation (8.2)."""
         return self.at_miss_ratios(self.curve.miss_ratio(size_bytes))
 
     def at_miss_ratios(self, miss_ratios: FloatArray) -> FloatArray:
-        """The same, where the miss ratios at the sizes are known."""
+        """Return the same, where the miss ratios at the sizes are known."""
         return self.cost.mean_seconds(miss_ratios)

@@ -1,4 +1,4 @@
-"""What a plan says to people: its reasons, and what one more MiB of a server would bring."""
+"""Says what a plan tells people: its reasons, and what one more MiB of a server would bring."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEBIBYTE = 1 << 20
 
 
 class PlanContext(NamedTuple):
-    """What the whole plan means for each server.
+    """Says what the whole plan means for each server.
 
     Attributes:
         decision: the plan's reason.
@@ -46,7 +46,8 @@ class PlanContext(NamedTuple):
 def explain_server(
     server: ServerObservation, size_bytes: int, share: float, circumstances: PlanContext
 ) -> ServerPlan:
-    """The part of the plan for one server; ``share`` is its part in the node's mean access time."""
+    """Return the part of the plan for one server; ``share`` is its part in the node's mean access
+    time."""
     figures = server_figures(server, size_bytes, share)
     before, after = figures["eat_before_seconds"], figures["eat_seconds"]
     after_bytes = size_bytes or size_in_force(server)
@@ -67,7 +68,7 @@ def explain_server(
 
 
 def server_figures(server: ServerObservation, size_bytes: int, share: float) -> dict[str, Any]:
-    """What a size means for a server by its curve, by the names that a plan has for it."""
+    """Return what a size means for a server by its curve, by the names that a plan has for it."""
     eat = EffectiveAccessTime.of(server)
     before_bytes = size_in_force(server)
     after_bytes = size_bytes or before_bytes
@@ -84,8 +85,8 @@ def server_figures(server: ServerObservation, size_bytes: int, share: float) -> 
 
 
 def demand_of(server: ServerObservation) -> dict[str, Any]:
-    """What a plan tells of a server for those who look at many plans, by the names that it has for
-    it."""
+    """Return what a plan tells of a server for those who look at many plans, by the names that it
+    has for it."""
     eat, installed = EffectiveAccessTime.of(server), server.installed_bytes
     return {
         "weight": server.weight,
@@ -97,7 +98,7 @@ def demand_of(server: ServerObservation) -> dict[str, Any]:
 
 
 def size_in_force(server: ServerObservation) -> float:
-    """``maxmemory`` in bytes, where Redis' 0 means no limit."""
+    """Return ``maxmemory`` in bytes, where Redis' 0 means no limit."""
     return server.maxmemory_bytes or np.inf
 
 
@@ -131,7 +132,7 @@ def _reason(
 
 
 def _at_bound(server: ServerObservation, circumstances: PlanContext) -> str | None:
-    """Which bound is less than a unit away from the size in force."""
+    """Say which bound is less than a unit away from the size in force."""
     minimum = circumstances.minima_bytes[server.name]
     for kind, bound, distance in (
         ("maximum", server.maximum_bytes, (server.maximum_bytes or 0) - server.maxmemory_bytes),
@@ -143,7 +144,7 @@ def _at_bound(server: ServerObservation, circumstances: PlanContext) -> str | No
 
 
 def _effect(before: float, after: float, circumstances: PlanContext) -> str | None:
-    """What another size does to one server; ``None``: nothing."""
+    """Say what another size does to one server; ``None``: nothing."""
     words = f"{time_words(before)} to {time_words(after)}"
     if after > before:
         saved = "others more than save"

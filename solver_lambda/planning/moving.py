@@ -1,4 +1,5 @@
-"""The cost of moving: the misses that a change of size causes beside those of its final state."""
+"""Counts the cost of moving: the misses that a change of size causes beside those of its final
+state."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _FLAT = 1e-9
 
 
 def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> FloatArray:
-    """Extra misses of a move from the size in force to each of ``sizes_bytes``, in any order.
+    """Return the extra misses of a move from the size in force to each of ``sizes_bytes``, in any
+    order.
 
     A grown cache fills slowly: each miss brings in one object of o bytes, and so do w writes for
     each read. While its contents grow from a to b bytes at the miss ratio r(s), it has r(s) misses
@@ -40,7 +42,7 @@ def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> Floa
 
 
 def _misses(server: ServerObservation, sizes: FloatArray, ratios: FloatArray) -> FloatArray:
-    """``moving_misses``, with the miss ratios at the sizes."""
+    """Do as ``moving_misses`` does, with the miss ratios at the sizes."""
     now = float(server.maxmemory_bytes)
     if server.mean_object_bytes is None or not now or not sizes.size:
         return np.zeros(sizes.shape)
@@ -56,7 +58,7 @@ def _misses(server: ServerObservation, sizes: FloatArray, ratios: FloatArray) ->
 
 
 def written_per_read(server: ServerObservation) -> float:
-    """w: objects that come in for each read, and fill no miss."""
+    """Return w: objects that come in for each read, and fill no miss."""
     if server.inserted_per_read is None or server.miss_ratio is None:
         return 0.0
     return max(0.0, server.inserted_per_read - server.miss_ratio)
@@ -65,7 +67,7 @@ def written_per_read(server: ServerObservation) -> float:
 def _integral_of_inverse(
     curve: MissRatioCurve, start: float, sizes: FloatArray, ratios: FloatArray, more: float
 ) -> FloatArray:
-    """∫ of 1/(r(s) + ``more``) ds from a size to each of ``sizes``, where the curve has
+    """Return ∫ of 1/(r(s) + ``more``) ds from a size to each of ``sizes``, where the curve has
     ``ratios``."""
     points, levels = curve.from_zero()
     levels = levels + more
@@ -90,7 +92,8 @@ def _integral_of_inverse(
 
 
 def _mean_inverse(first: FloatArray, last: FloatArray) -> FloatArray:
-    """The mean of 1/r where r falls on a straight line: the integral of 1/r is a logarithm."""
+    """Return the mean of 1/r where r falls on a straight line: the integral of 1/r is a
+    logarithm."""
     falls = np.asarray(first - last)
     level = falls < _FLAT * last
     falls[level] = 1.0
@@ -103,7 +106,8 @@ def _mean_inverse(first: FloatArray, last: FloatArray) -> FloatArray:
 def moving_seconds(
     server: ServerObservation, sizes_bytes: npt.ArrayLike, horizon_seconds: float
 ) -> FloatArray:
-    """What a move adds to the server's mean access time over the horizon, in seconds a request.
+    """Return what a move adds to the server's mean access time over the horizon, in seconds a
+    request.
 
     The extra misses, each a backend access instead of a cache access, over the requests of the
     horizon. Never more than the difference of access times between the two sizes: a growth
@@ -116,7 +120,7 @@ def moving_seconds(
 def moving_seconds_at(
     server: ServerObservation, sizes: FloatArray, ratios: FloatArray, horizon_seconds: float
 ) -> FloatArray:
-    """``moving_seconds``, with the miss ratios at the sizes."""
+    """Do as ``moving_seconds`` does, with the miss ratios at the sizes."""
     requests = server.request_rate_per_second * horizon_seconds
     if not requests:
         return np.zeros(sizes.shape)

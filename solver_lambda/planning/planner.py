@@ -1,4 +1,4 @@
-"""From an observation to an adaptation plan: solve, decide, explain."""
+"""Makes an adaptation plan from an observation: solve, decide, explain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from solver_lambda.planning.split_search import FoundSplit, Sizes, find_split
 
 
 def make_plan(observation: Observation, *, now_seconds: float) -> AdaptationPlan:
-    """The plan for an observation.
+    """Return the plan for an observation.
 
     The same observation gives the same plan, unless the solver runs out of its time limit:
     ``now_seconds``, Unix time, only dates it, and the rules about time count from the moment of

@@ -1,4 +1,4 @@
-"""From an observation to a partition problem: a grid of utilities over units of memory."""
+"""Makes a partition problem from an observation: a grid of utilities over units of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CELLS = 1 << 22
 
 
 def shares(servers: tuple[ServerObservation, ...]) -> dict[str, float]:
-    """wᵢfᵢ / Σ wᵢfᵢ by name: each server's part in the weighted mean access time.
+    """Return wᵢfᵢ / Σ wᵢfᵢ by name: each server's part in the weighted mean access time.
 
     As in the thesis' equation (8.1) and table; its text speaks of weighing by the inverse of f.
     All 0 if nobody reads, or nobody has a weight.
@@ -40,7 +40,7 @@ def build_problem(
     budget_bytes: int,
     moving: bool,
 ) -> PartitionProblem:
-    """The grid of an observation.
+    """Return the grid of an observation.
 
     ``ranges`` by name; their least sizes fit ``budget_bytes``. With ``moving`` the utilities
     include the cost of leaving the sizes in force, spread over the horizon.
@@ -87,7 +87,7 @@ def build_problem(
 def _seconds(
     server: ServerObservation, sizes: FloatArray, horizon_seconds: float | None
 ) -> FloatArray:
-    """Mean access time at each size, with the cost of moving spread over a horizon."""
+    """Return the mean access time at each size, with the cost of moving spread over a horizon."""
     ratios = server.curve.miss_ratio(sizes)
     seconds = EffectiveAccessTime.of(server).at_miss_ratios(ratios)
     if horizon_seconds is not None:
@@ -96,7 +96,8 @@ def _seconds(
 
 
 def _grid_unit(unit_bytes: int, spans_bytes: list[int], spare_bytes: int) -> int:
-    """The observation's unit, or the multiple of it that keeps the grid within its limits."""
+    """Return the observation's unit, or the multiple of it that keeps the grid within its
+    limits."""
     most = max(min(span, spare_bytes) for span in spans_bytes) // unit_bytes
     total = min(sum(spans_bytes), spare_bytes) // unit_bytes
     coarser = max(-(-total // MAX_UNITS), -(-most * len(spans_bytes) // MAX_CELLS))

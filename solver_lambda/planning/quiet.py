@@ -1,4 +1,4 @@
-"""How much the reads of one window say about a server."""
+"""Says how much the reads of one window tell about a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that bounds take: the second goal comes first where its price is small."""
+"""Reserves the memory that bounds take: the second goal comes first where its price is small."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT_COST_RATIO = 0.15
 
 
 class Reserved(NamedTuple):
-    """What bounds take.
+    """Says what bounds take.
 
     Attributes:
         sizes_bytes: by name, of each server that has a bound which is met by them.
@@ -37,7 +37,7 @@ class Reserved(NamedTuple):
 
 
 class _Wish(NamedTuple):
-    """The least size by which a bound is met, and its units above the server's least."""
+    """Holds the least size by which a bound is met, and its units above the server's least."""
 
     bound: Bound
     units: int
@@ -51,7 +51,7 @@ class _Wish(NamedTuple):
 def reserve_for_bounds(
     problem: PartitionProblem, observation: Observation, *, deadline_seconds: float
 ) -> Reserved:
-    """The least size with which each server meets its bounds.
+    """Return the least size with which each server meets its bounds.
 
     What a bound takes comes before the objective, which divides the rest, but it has a price:
     all bounds together raise the best weighted mean access time (the cost of moving included) by
@@ -107,7 +107,7 @@ def _affordable(
     unmet: dict[tuple[str, str], str],
     deadline_seconds: float,
 ) -> Reserved:
-    """Those of the wishes, in their order, that keep within ``MOST_COST_RATIO``."""
+    """Return those of the wishes, in their order, that keep within ``MOST_COST_RATIO``."""
 
     def mean_with(taken: list[_Wish]) -> float:
         left = with_reserved(problem, _sizes_bytes(taken))
@@ -139,7 +139,7 @@ def _affordable(
 
 
 def _sizes_bytes(wishes: list[_Wish]) -> dict[str, int]:
-    """That meet all of them."""
+    """Return the sizes that meet all of them."""
     sizes: dict[str, int] = {}
     for wish in wishes:
         name = wish.bound.server
@@ -154,7 +154,7 @@ def best_split(
     deadline_seconds: float,
     enough_gap_ratio: float = 0.0,
 ) -> Solution:
-    """The split of the least weighted mean access time, where nobody is to get it."""
+    """Return the split of the least weighted mean access time, where nobody is to get it."""
     # As good a start for the certificate as Dirichlet search, and it takes no time.
     planning = dataclasses.replace(planning, method="hill_climbing")
     return solve(
@@ -172,7 +172,7 @@ def _too_dear(mean_seconds: float, best_seconds: float, most_ratio: float, *, be
 
 
 def with_reserved(problem: PartitionProblem, sizes_bytes: Mapping[str, int]) -> PartitionProblem:
-    """The problem that is left above the reserved sizes, or above as much as is in reach.
+    """Return the problem that is left above the reserved sizes, or above as much as is in reach.
 
     Where it is too little for all, those that take the least go first.
     """

@@ -1,4 +1,4 @@
-"""The sizes that each server may have in the next plan, and what holds a server back."""
+"""Finds the sizes that each server may have in the next plan, and what holds a server back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InfeasibleError(ValueError):
 
 
 class SizeRange(NamedTuple):
-    """From ``low_bytes`` to ``high_bytes``, both included.
+    """Ranges from ``low_bytes`` to ``high_bytes``, both included.
 
     Attributes:
         kept_because: why the size is kept, or may not shrink, for people; ``None`` if it is free.
@@ -42,12 +42,12 @@ class SizeRange(NamedTuple):
         return self.low_bytes == self.high_bytes
 
     def nearest_bytes(self, size_bytes: int) -> int:
-        """The size within that is nearest to ``size_bytes``."""
+        """Return the size within that is nearest to ``size_bytes``."""
         return min(max(size_bytes, self.low_bytes), self.high_bytes)
 
 
 def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str, SizeRange]:
-    """The range of each server, by name.
+    """Return the range of each server, by name.
 
     The rules, the strongest first:
 
@@ -92,7 +92,8 @@ def size_ranges(observation: Observation, *, lasting: bool = False) -> dict[str,
 
 
 def attainable_minima(observation: Observation) -> dict[str, int]:
-    """The least size of each server that is not kept, by name: its minimum, if that can be had.
+    """Return the least size of each server that is not kept, by name: its minimum, if that can be
+    had.
 
     Minima are checked against the budget when they are set, but not beside sizes that must be
     kept. Where both exceed it, what minima ask above the sizes in force is cut first, and then
@@ -119,7 +120,7 @@ def attainable_minima(observation: Observation) -> dict[str, int]:
 
 
 def _needed_bytes(observation: Observation, minima: Mapping[str, int]) -> int:
-    """By all servers with these minima, those that are kept included."""
+    """Return what all servers need with these minima, those that are kept included."""
     return sum(
         server.maxmemory_bytes
         if server.keep_reason is not None
@@ -143,7 +144,7 @@ def is_little_known(server: ServerObservation, observation: Observation) -> bool
 
 
 def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int:
-    """The least size of a server that its curve's error keeps from shrinking, else 0."""
+    """Return the least size of a server that its curve's error keeps from shrinking, else 0."""
     if not may_not_shrink(server, observation):
         return 0
     most = server.maximum_bytes
@@ -151,13 +152,13 @@ def _uncertain_bytes(server: ServerObservation, observation: Observation) -> int
 
 
 def listed(names: list[str]) -> str:
-    """Names for people; of many, the first."""
+    """List names for people; of many, the first."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
 
 
 def least_bytes(ranges: Mapping[str, SizeRange]) -> int:
-    """Of all servers together."""
+    """Return the least that all servers take together."""
     return sum(found.low_bytes for found in ranges.values())
 
 
@@ -191,7 +192,8 @@ def _lasting_range(
 
 
 def _idle_share_bytes(observation: Observation) -> int:
-    """What each server of which nothing is known may have of the memory that brings nobody hits."""
+    """Return what each server of which nothing is known may have of the memory that brings nobody
+    hits."""
     count = sum(one.curve_error_ratio >= _NOTHING_KNOWN for one in observation.servers)
     if not count:
         return 0
@@ -205,7 +207,7 @@ def _idle_share_bytes(observation: Observation) -> int:
 
 
 def useful_bytes(server: ServerObservation) -> int:
-    """The least size at which it hits hardly less than with what it has."""
+    """Return the least size at which it hits hardly less than with what it has."""
     now = float(server.curve.miss_ratio(server.maxmemory_bytes))
     sizes, ratios = server.curve.from_zero()
     least = float(sizes[np.argmax(ratios <= now + _HARDLY)])
@@ -213,7 +215,7 @@ def useful_bytes(server: ServerObservation) -> int:
 
 
 def changed_lately_seconds(server: ServerObservation, observation: Observation) -> float | None:
-    """How long ago it was changed, in seconds; ``None``: not within ``dwell_seconds``."""
+    """Return how long ago it was changed, in seconds; ``None``: not within ``dwell_seconds``."""
     if server.changed_at_seconds is None:
         return None
     ago = observation.made_at_seconds - server.changed_at_seconds

@@ -1,4 +1,4 @@
-"""The best split that the rules allow, and how far a cycle goes towards it.
+"""Finds the best split that the rules allow, and how far a cycle goes towards it.
 
 What a grid coarser than the observation's unit can hide: a bound over all finer sizes.
 """
@@ -58,7 +58,7 @@ Sizes = Mapping[str, int]
 
 
 class FoundSplit(NamedTuple):
-    """The best split that the rules allow.
+    """Holds the best split that the rules allow.
 
     Attributes:
         sizes: that a cycle may reach.
@@ -75,14 +75,14 @@ class FoundSplit(NamedTuple):
 
     @property
     def limit(self) -> str | None:
-        """What shortens this cycle's step, for people."""
+        """Say what shortens this cycle's step, for people."""
         return self.step.because if self.step else None
 
 
 def find_split(
     observation: Observation, ranges: dict[str, SizeRange], deadline_seconds: float
 ) -> FoundSplit:
-    """The best split, or the best step towards it where a cycle may not go all the way."""
+    """Return the best split, or the best step towards it where a cycle may not go all the way."""
     planning = observation.planning
     bounded = any(server.bounds for server in observation.servers)
     may_step = (

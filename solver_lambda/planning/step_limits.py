@@ -1,4 +1,5 @@
-"""How far towards a split one cycle may go: small steps, and smaller ones from quiet servers."""
+"""Says how far towards a split one cycle may go: small steps, and smaller ones from quiet
+servers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ STEP_COST_RATIO = 0.1
 
 
 class Step(NamedTuple):
-    """How far sizes go towards a wanted split in one cycle.
+    """Says how far sizes go towards a wanted split in one cycle.
 
     Attributes:
         ranges: by name.
@@ -35,7 +36,7 @@ class Step(NamedTuple):
 
 
 def cycle_ranges(observation: Observation) -> dict[str, SizeRange]:
-    """The range of each server in any plan for this observation, whatever split it goes to.
+    """Return the range of each server in any plan for this observation, whatever split it goes to.
 
     Raises:
         InfeasibleError: as ``size_ranges``.
@@ -60,7 +61,7 @@ def step_towards(
     ranges: Mapping[str, SizeRange],
     bounded: Collection[str],
 ) -> Step | None:
-    """What one cycle may do of the way to a split; ``None`` if it may go there at once.
+    """Return what one cycle may do of the way to a split; ``None`` if it may go there at once.
 
     * ``maximum_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
     * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
@@ -99,7 +100,8 @@ def step_towards(
 
 
 def _excess_bytes(observation: Observation, ranges: Mapping[str, SizeRange]) -> int:
-    """By which the sizes in force, or the bounds where these ask for more, exceed the budget."""
+    """Return by how much the sizes in force, or the bounds where these ask for more, exceed the
+    budget."""
     sizes = (ranges[s.name].nearest_bytes(s.maxmemory_bytes) for s in observation.servers)
     return max(0, sum(sizes) - observation.budget_bytes)
 
@@ -110,7 +112,8 @@ def along_the_way(
     ranges: Mapping[str, SizeRange],
     gain_seconds: float,
 ) -> dict[str, int] | None:
-    """A step towards a split that gains only when it is reached, as where a curve has a cliff.
+    """Return a step towards a split that gains only when it is reached, as where a curve has a
+    cliff.
 
     Each server goes as far as ``ranges``, of a ``Step``, let it, in whole units. Memory comes from
     servers that lose next to nothing by it: see ``STEP_COST_RATIO``, of ``gain_seconds``, by which
@@ -158,7 +161,7 @@ def _step_range(
     most_ratio: float | None,
     bounded: bool,
 ) -> SizeRange:
-    """The part of a range that one cycle may reach; ``kept_because`` says what cut it."""
+    """Return the part of a range that one cycle may reach; ``kept_because`` says what cut it."""
     size = server.maxmemory_bytes
     if not size or found.is_fixed:
         return found

@@ -1,1 +1,1 @@
-"""Solvers of the partition problem, which know nothing of Redis or of observations."""
+"""Solves the partition problem, and knows nothing of Redis or of observations."""

@@ -1,4 +1,5 @@
-"""The certificate: how far a split is from the optimum at most, and the optimum if wanted."""
+"""The certificate says how far a split is from the optimum at most, and gives the optimum if
+wanted."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 class CertifiedSplit(NamedTuple):
-    """A split with a proof of how good it is.
+    """Holds a split with a proof of how good it is.
 
     Attributes:
         units: shape (n,).
@@ -36,7 +37,7 @@ class CertifiedSplit(NamedTuple):
 
     @property
     def gap_ratio(self) -> float:
-        """The part of the split's mean access time that no proof says is needed.
+        """Return the part of the split's mean access time that no proof says is needed.
 
         From 0, an optimum, to 1, nothing is proven: (value − bound) / value, which is also
         defined where the lower bound of the mean access time is 0.
@@ -116,7 +117,8 @@ class Certifier:
             return best
 
     def _next_block(self, block: int, gap_ratio: float) -> int:
-        """What blocks hide shrinks in proportion to their size: the one that should suffice."""
+        """Return the size of blocks that should suffice: what blocks hide shrinks in proportion to
+        it."""
         wanted = block * self._epsilon_ratio / gap_ratio * _CAUTION
         block //= 2
         while block > 1 and block > wanted:
@@ -135,7 +137,8 @@ class Certifier:
         return CertifiedSplit(units, value, max(value, best.bound))
 
     def _points(self, most_loss: float) -> _Points:
-        """All points that a split with this loss may have, but for those with a lighter equal."""
+        """Return all points that a split with this loss may have, but for those with a lighter
+        equal."""
         problem, price = self._problem, self._bound.price
         steps = price * np.arange(problem.utilities.shape[1])
         least = self._bound.tops - most_loss - self._slack
@@ -155,7 +158,8 @@ class Certifier:
     def _least_loss(
         self, points: _Points, block: int, most_loss: float
     ) -> tuple[float, IntArray] | None:
-        """The least loss in blocks, and the block of each server; None if above ``most_loss``."""
+        """Return the least loss in blocks, and the block of each server; None if above
+        ``most_loss``."""
         servers = len(self._problem.limits)
         starts = np.searchsorted(points.rows, np.arange(servers + 1))
         # A server with a single point takes it, at no loss.
@@ -182,7 +186,7 @@ class Certifier:
 
 
 class _Points(NamedTuple):
-    """Points of curves, sorted by row and then by units, with their reduced costs."""
+    """Holds points of curves, sorted by row and then by units, with their reduced costs."""
 
     rows: IntArray
     units: IntArray
@@ -195,7 +199,7 @@ class _Points(NamedTuple):
         return self._where(self.losses <= loss)
 
     def near(self, choice: IntArray, block: int) -> _Points:
-        """Those in the blocks of a choice and beside them."""
+        """Return those in the blocks of a choice and beside them."""
         return self._where(np.abs(self.units // block - choice[self.rows]) <= 1)
 
     def choices(self, row: int, part: slice, block: int) -> Choices:

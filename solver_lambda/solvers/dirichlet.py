@@ -1,4 +1,4 @@
-"""The thesis' solver for few servers: its Algorithm 8, a probabilistic adaptive search."""
+"""Solves for few servers as the thesis does: its Algorithm 8, a probabilistic adaptive search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEWEST_MOVED = 2
 
 @dataclass(frozen=True)
 class DirichletSearch:
-    """A population of splits, and Dirichlet draws around one of them after the other.
+    """Keeps a population of splits, and makes Dirichlet draws around one of them after the other.
 
     A split is x = (m − m̲)/(M − Σm̲), a point of the simplex. The K first ones are drawn from
     Dir(1/n, …, 1/n). Then in each round: *explore*, draw α from the mixture (8.5) of the kernels
@@ -66,7 +66,8 @@ class DirichletSearch:
     deadline_seconds: float = float("inf")
 
     def solve(self, problem: PartitionProblem, enough: float = float("inf")) -> IntArray:
-        """Units of each server, shape (n,), of the best split that was drawn; none that is idle.
+        """Return the units of each server, shape (n,), of the best split that was drawn; none that
+        is idle.
 
         The search ends when its value reaches ``enough``: the thesis' satisfactory solution.
         """
@@ -79,7 +80,7 @@ class DirichletSearch:
         growth = np.geomspace(self.first_growth, self.last_growth, self.draws)[:, None]
 
         def values_of(splits: FloatArray) -> FloatArray:
-            """F̃ of each split: thesis, equation (8.4), on the grid of units."""
+            """Return F̃ of each split: thesis, equation (8.4), on the grid of units."""
             units = units_of_splits(splits, problem)
             values: FloatArray = best_utilities[np.arange(servers), units].sum(axis=1)
             return values
@@ -103,7 +104,7 @@ class DirichletSearch:
         return without_idle_units(problem, units_of_splits(splits[:1], problem)[0])
 
     def _kernel(self, generator: np.random.Generator, centre: FloatArray) -> FloatArray:
-        """α ~ φₓ around ``centre``, both of shape (n,)."""
+        """Draw α ~ φₓ around ``centre``, both of shape (n,)."""
         servers = len(centre)
         width = np.exp(generator.uniform(np.log(self.least_width), np.log(self.greatest_width)))
         count = int(generator.integers(min(_FEWEST_MOVED, servers), servers + 1))
@@ -119,20 +120,21 @@ class DirichletSearch:
 def _draw(
     generator: np.random.Generator, alphas: FloatArray, problem: PartitionProblem
 ) -> FloatArray:
-    """One split for each row of ``alphas``, of that Dirichlet distribution, within the limits."""
+    """Draw one split for each row of ``alphas``, of that Dirichlet distribution, within the
+    limits."""
     splits = generator.standard_gamma(alphas)
     splits /= splits.sum(axis=1, keepdims=True)
     return within_limits(splits, problem.limits / problem.capacity)
 
 
 def _best(count: int, splits: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The best ``count``, best first; of equal ones those that came first."""
+    """Return the best ``count``, best first; of equal ones those that came first."""
     kept = np.argsort(-values, kind="stable")[:count]
     return splits[kept], values[kept]
 
 
 def within_limits(splits: FloatArray, greatest: FloatArray) -> FloatArray:
-    """Splits, shape (samples, n), in which no server has more than it may, shape (n,).
+    """Return splits, shape (samples, n), in which no server has more than it may, shape (n,).
 
     What one has too much goes to the others in proportion to what they may still have, so each
     row's sum remains; ``greatest`` sums to 1 at least.
@@ -146,7 +148,7 @@ def within_limits(splits: FloatArray, greatest: FloatArray) -> FloatArray:
 
 
 def units_of_splits(splits: FloatArray, problem: PartitionProblem) -> IntArray:
-    """Whole units for splits of shape (samples, n) that sum to 1 in each row.
+    """Return whole units for splits of shape (samples, n) that sum to 1 in each row.
 
     The running sums are rounded, so each row sums to the capacity exactly, before limits cut it.
     """

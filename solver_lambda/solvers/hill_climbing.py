@@ -1,4 +1,5 @@
-"""Hill climbing with LookAhead, for curves with cliffs: the thesis' solver for many servers."""
+"""Solves by hill climbing with LookAhead, for curves with cliffs: the thesis' solver for many
+servers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _FEW_DROPPED = 31 / 32
 
 
 class LookAhead:
-    """Utility-based cache partitioning (Qureshi and Patt, MICRO 2006, algorithm 2).
+    """Partitions caches by utility (Qureshi and Patt, MICRO 2006, algorithm 2).
 
     Again and again the server with the greatest marginal utility gets the units that attain it:
     max over d of (u(k + d) − u(k)) / d, where d may reach over a cliff but not over the balance.
@@ -46,7 +47,8 @@ class LookAhead:
         self._falls: list[list[float]] = [[] for _ in bound.units]
 
     def solve(self) -> IntArray:
-        """Units of each server, shape (n,); after the deadline those that it has come to."""
+        """Return the units of each server, shape (n,); after the deadline those that it has come
+        to."""
         units = self._bound.units.tolist()
         balance = self._problem.capacity - sum(units)
         waiting: list[tuple[float, int, int]] = []
@@ -69,11 +71,11 @@ class LookAhead:
         return np.array(units, dtype=np.int64)
 
     def _next_step(self, row: int) -> tuple[float, int, int]:
-        """Minus its marginal utility, the row and where it ends."""
+        """Return minus its marginal utility, the row and where it ends."""
         return self._falls[row][-1], row, self._ends[row][-1]
 
     def _look_ahead(self, row: int, start: int, balance: int) -> bool:
-        """Find a server's steps as far as the balance reaches; whether there are any."""
+        """Find a server's steps as far as the balance reaches. Returns whether there are any."""
         reach = min(balance, int(self._problem.limits[row]) - start)
         if reach > 0 and time.perf_counter() < self._deadline_seconds:
             curve = self._problem.utilities[row, start : start + reach + 1]
@@ -85,7 +87,8 @@ class LookAhead:
 
 
 def hull_ends(curve: FloatArray) -> IntArray:
-    """Where the segments of a curve's upper concave hull end, from place 0 to its first maximum.
+    """Return where the segments of a curve's upper concave hull end, from place 0 to its first
+    maximum.
 
     Points on a segment count as ends too: of two steps that gain the same, the smaller.
     """
@@ -120,7 +123,7 @@ def _is_above(places: IntArray, values: FloatArray, reach: int = 1) -> npt.NDArr
 
 
 def _on_hull(places: IntArray, values: FloatArray) -> IntArray:
-    """The places on the hull, but for the first.
+    """Return the places on the hull, but for the first.
 
     One point after the other goes on the hull and takes away those before it that then lie below.
     In a stretch that bends down nobody does, so it goes on as a whole.

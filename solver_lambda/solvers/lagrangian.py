@@ -1,4 +1,4 @@
-"""The Lagrangian bound: a price for each unit of memory that makes the servers' choices apart."""
+"""The Lagrangian bound sets a price for each unit of memory, and so parts the servers' choices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_ROUNDS = 200
 
 
 class LagrangianBound(NamedTuple):
-    """The best upper bound of the optimum that one price for memory gives.
+    """Holds the best upper bound of the optimum that one price for memory gives.
 
     With a price λ >= 0 for a unit, no split is worth more than Σ maxₖ(uᵢ(k) − λk) + λ·capacity:
     each server takes what is worth its price, and the capacity is sold. The λ with the least

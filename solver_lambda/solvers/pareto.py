@@ -1,4 +1,5 @@
-"""The dynamic programme of the certificate: which choices of several servers are worth having."""
+"""Runs the dynamic programme of the certificate: which choices of several servers are worth
+having."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class OutOfTimeError(Exception):
 
 
 class Choices(NamedTuple):
-    """What one server, or several together, may take: one choice for each total.
+    """Holds what one server, or several together, may take: one choice for each total.
 
     Attributes:
         totals: shape (c,), increasing, in blocks of units.
@@ -52,7 +53,7 @@ _NOTHING = Choices(np.zeros(1, np.int64), np.zeros(1), None)
 
 @dataclass(frozen=True)
 class LossProgramme:
-    """Find the choice with the least loss, among those whose loss is ``most_loss`` at most.
+    """Finds the choice with the least loss, among those whose loss is ``most_loss`` at most.
 
     The loss of a split is how much its value stays below the Lagrangian bound: the reduced costs
     of its parts and ``price`` (the multiplier λ) for each unit that is left over.
@@ -73,7 +74,8 @@ class LossProgramme:
     deadline_seconds: float
 
     def solve(self, groups: list[Choices]) -> tuple[float, dict[int, int]] | None:
-        """The least loss, and the total of each row; None if every loss exceeds ``most_loss``.
+        """Return the least loss, and the total of each row; None if every loss exceeds
+        ``most_loss``.
 
         Raises:
             OutOfTimeError: the deadline has passed.
@@ -98,13 +100,14 @@ class LossProgramme:
         return self._join(waiting[0], waiting[1])
 
     def _left_over(self, totals: IntArray) -> FloatArray:
-        """What the units cost that are left over beside ``totals``."""
+        """Return what the units cost that are left over beside ``totals``."""
         return np.asarray(self.price * np.maximum(self.free_below - totals, 0.0))
 
     def _merge(
         self, first: Choices, second: Choices, rest_least: int, rest_most: int
     ) -> Choices | None:
-        """All sums that can still lead to a loss of ``most_loss``, given what the rest can take."""
+        """Return all sums that can still lead to a loss of ``most_loss``, given what the rest can
+        take."""
         self._watch_the_clock()
         totals, losses = self._sums(first, second, self.capacity - rest_least)
         kept = losses + self._left_over(totals + rest_most) <= self.most_loss
@@ -118,7 +121,7 @@ class LossProgramme:
         return Choices(totals[kept], losses[kept], (first, second))
 
     def _sums(self, first: Choices, second: Choices, most: int) -> tuple[IntArray, FloatArray]:
-        """Sums of totals up to ``most``, each with its least loss."""
+        """Return sums of totals up to ``most``, each with its least loss."""
         start = int(first.totals[0] + second.totals[0])
         span = min(int(first.totals[-1] + second.totals[-1]), most) - start + 1
         if span <= 0:
@@ -193,7 +196,8 @@ class LossProgramme:
                 np.minimum(part, table[: len(rows), : len(part)].min(axis=0), out=part)
 
     def _join(self, first: Choices, second: Choices) -> tuple[float, dict[int, int]] | None:
-        """The best pair of choices, and what it means for each row; not all sums are made."""
+        """Return the best pair of choices, and what it means for each row; not all sums are
+        made."""
         worth = self.price * second.totals - second.losses
         best_until = np.maximum.accumulate(worth)
         room = np.searchsorted(second.totals, np.floor(self.free_below) - first.totals, "right") - 1
@@ -227,7 +231,7 @@ class LossProgramme:
 
 
 def _pairs(first: Choices, second: Choices, total: int) -> tuple[FloatArray, IntArray]:
-    """For each choice of ``first``, its partner in ``second`` that makes up ``total``.
+    """Find for each choice of ``first`` its partner in ``second`` that makes up ``total``.
 
     Returns:
         The pair's loss, infinite where there is no partner, and the partner's place.
@@ -239,7 +243,7 @@ def _pairs(first: Choices, second: Choices, total: int) -> tuple[FloatArray, Int
 
 
 def _greatest_of_next(values: FloatArray, count: int) -> FloatArray:
-    """The greatest of each value and those after it, ``count`` in all, a power of two."""
+    """Return the greatest of each value and those after it, ``count`` in all, a power of two."""
     reach = 1
     while reach < count:
         values = np.maximum(values, np.append(values[reach:], np.full(reach, -np.inf)))
@@ -248,7 +252,7 @@ def _greatest_of_next(values: FloatArray, count: int) -> FloatArray:
 
 
 def _dense(choices: Choices) -> FloatArray:
-    """Losses of all totals from the first to the last; infinite where there is no choice."""
+    """Return losses of all totals from the first to the last; infinite where there is no choice."""
     start = int(choices.totals[0])
     losses = np.full(int(choices.totals[-1]) - start + 1, np.inf)
     losses[choices.totals - start] = choices.losses

@@ -1,4 +1,4 @@
-"""The partition problem as solvers see it: utilities over units of memory."""
+"""Defines the partition problem as solvers see it: utilities over units of memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PartitionProblem:
-    """Maximise the sum of ``utilities[i, k[i]]`` so that k sums to ``capacity`` at most.
+    """Asks to maximise the sum of ``utilities[i, k[i]]`` so that k sums to ``capacity`` at most.
 
     A multiple-choice knapsack problem. Server i then has ``bases_bytes[i] + k[i] * unit_bytes``.
 
@@ -38,11 +38,12 @@ class PartitionProblem:
     utilities: FloatArray
 
     def value(self, units: IntArray) -> float:
-        """The sum of utilities for ``units``, shape (n,)."""
+        """Return the sum of utilities for ``units``, shape (n,)."""
         return float(self.utilities[np.arange(len(units)), units].sum())
 
     def with_least(self, units: IntArray) -> PartitionProblem:
-        """The same problem, with ``units``, shape (n,), as the least that each server has."""
+        """Return the same problem, with ``units``, shape (n,), as the least that each server
+        has."""
         limits = self.limits - units
         utilities = np.full((len(limits), int(limits.max()) + 1), -np.inf)
         for row, (least, limit) in enumerate(zip(units, limits, strict=True)):
@@ -59,7 +60,7 @@ class PartitionProblem:
         )
 
     def units_of(self, sizes_bytes: Mapping[str, int]) -> IntArray | None:
-        """The units, shape (n,), that give these sizes; ``None`` if none do."""
+        """Return the units, shape (n,), that give these sizes; ``None`` if none do."""
         above = np.array([sizes_bytes[name] for name in self.names]) - np.array(self.bases_bytes)
         units, rest = np.divmod(above, self.unit_bytes)
         if rest.any() or (units < 0).any() or (units > self.limits).any():

@@ -1,4 +1,4 @@
-"""Solve a partition problem: the thesis' search, then the certificate."""
+"""Solves a partition problem: the thesis' search, then the certificate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SERVERS_FOR_DIRICHLET = 7
 
 
 class Solution(NamedTuple):
-    """The split found.
+    """Holds the split that was found.
 
     Attributes:
         units: shape (n,); no server has units that do nothing for it.

@@ -1,4 +1,5 @@
-"""What becomes of units that nobody gains from: they stay where they are, or go out as reserve."""
+"""Decides what becomes of units that nobody gains from: they stay where they are, or go out as
+reserve."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
 
 def without_idle_units(problem: PartitionProblem, units: IntArray) -> IntArray:
-    """The least units with at least the same utility, for each server."""
+    """Return the least units with at least the same utility, for each server."""
     least = units.copy()
     for row, count in enumerate(units):
         least[row] = int(problem.utilities[row, : count + 1].argmax())

@@ -1,1 +1,1 @@
-"""Formats of traces, one a module, as ``sidecar.traces.registry`` asks for them."""
+"""Reads formats of traces, one a module, as ``sidecar.traces.registry`` asks for them."""

@@ -1,4 +1,4 @@
-"""Alibaba's traces of block devices: device, R or W, offset, size, microseconds."""
+"""Reads Alibaba's traces of block devices: device, R or W, offset, size, microseconds."""
 
 from __future__ import annotations
 

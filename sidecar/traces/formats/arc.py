@@ -1,4 +1,4 @@
-"""ARC's traces of blocks: first block, how many, 0, number of the request."""
+"""Reads ARC's traces of blocks: first block, how many, 0, number of the request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINE = re.compile(rb"(\d+)\s+(\d+)\s+0\s+(\d+)\s*")
 
 
 def detect(beginning: Beginning) -> int:
-    """By its numbers, and by its name where they could be LRB's."""
+    """Detect the format by its numbers, and by its name where they could be LRB's."""
     lines = [_LINE.fullmatch(line) for line in beginning.lines]
     if not lines or not all(lines):
         return NO
@@ -32,7 +32,7 @@ def detect(beginning: Beginning) -> int:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """Each block of a request is one. Raises TraceError."""
+    """Read a trace's requests, one for each block. Raises TraceError."""
     return read_rows(WholeLines(path, blocks), _parse, reading)
 
 

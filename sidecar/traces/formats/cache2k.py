@@ -1,4 +1,4 @@
-"""Keys alone, as cache2k's benchmarks have them: int32, big-endian."""
+"""Reads keys alone, as cache2k's benchmarks have them: int32, big-endian."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LEAST_HALVES, _SHARED_HALVES = 16, 0.6
 
 
 def detect(beginning: Beginning) -> int:
-    """Where no column of a longer record shows: one that only rises, as a time does, or stays, as
-    the upper half of a number does, or says what the next one is, as one half of a larger key does
-    of the other; nor two shorter numbers in each."""
+    """Detect the format where no column of a longer record shows. Such a column only rises, as a
+    time does, or stays, as the upper half of a number does. Or it says what the next one is, as one
+    half of a larger key does of the other. Two shorter numbers in each may not show either."""
     if beginning.lines:
         return NO
     words = array("i", beginning.first[: min(len(beginning.first) // 4, _MOST_WORDS) * 4])
@@ -64,7 +64,7 @@ def _rises(column: array[int]) -> bool:
 
 
 def columns(records: bytes) -> tuple[Any, Any, Any]:
-    """Times, keys as they stand in the file, and sizes, as arrays."""
+    """Return times, keys as they stand in the file, and sizes, as arrays."""
     import numpy as np
 
     keys = np.frombuffer(records, ">i4")

@@ -1,4 +1,4 @@
-"""CacheLib's key-value traces of any year: tables, whose header says all."""
+"""Reads CacheLib's key-value traces of any year: tables, whose header says all."""
 
 from __future__ import annotations
 

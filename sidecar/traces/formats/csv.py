@@ -1,4 +1,4 @@
-"""``time,key,size`` in seconds and bytes, with or without a header.
+"""Reads ``time,key,size`` in seconds and bytes, with or without a header.
 
 A header may name the columns as published traces do, and in any order; with an ``op``, only reads
 count; with an ``op_count``, as many times; a ``key_size`` is added to a size that is not 0. Columns
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def detect(beginning: Beginning) -> int:
-    """By its header; without one, by a time, a key and a size in each line."""
+    """Detect the format by its header; without one, by a time, a key and a size in each line."""
     if not beginning.lines:
         return NO
     first = beginning.lines[0]
@@ -53,7 +53,7 @@ def _is_request(line: bytes, delimiter: bytes) -> bool:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """Its requests. Raises TraceError."""
+    """Read a trace's requests. Raises TraceError."""
     lines = WholeLines(path, blocks)
     try:
         header = lines.header()

@@ -1,4 +1,4 @@
-"""Traces of IBM's object store: milliseconds, operation, key, and perhaps size and range."""
+"""Reads traces of IBM's object store: milliseconds, operation, key, and perhaps size and range."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _READS = (b"rest.get.object",)
 
 
 def detect(beginning: Beginning) -> int:
-    """By the operation of its first line."""
+    """Detect the format by the operation of its first line."""
     return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """A request for a part of an object is one for the object. Raises TraceError."""
+    """Yield a trace's requests: one for a part of an object is one for the object. Raises
+    TraceError."""
 
     def parse(line: bytes) -> Iterator[Row]:
         found = _LINE.fullmatch(line)

@@ -1,4 +1,4 @@
-"""A key a line, as LIRS has its traces, too."""
+"""Reads a key a line, as LIRS has its traces, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LACKS = ("size", "time")
 
 
 def detect(beginning: Beginning) -> int:
-    """There is nothing to part columns with, and the name says neither table nor nothing."""
+    """Detect the format where the name is a text's, and there is nothing to part columns with."""
     if not beginning.is_named("txt", "keys", "trc", "lirs", "log") or not beginning.lines:
         return NO
     lines = (line.strip() for line in beginning.lines)
@@ -27,6 +27,6 @@ def detect(beginning: Beginning) -> int:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """Its requests. Raises TraceError."""
+    """Read a trace's requests. Raises TraceError."""
     columns = Columns(1, -1, 0, -1, delimiter=b"\n", quoted=False)
     return read_columns(WholeLines(path, blocks), columns, reading)

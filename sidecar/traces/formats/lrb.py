@@ -1,4 +1,4 @@
-"""LRB's traces: time, key, size and perhaps more numbers, parted by one blank."""
+"""Reads LRB's traces: time, key, size and perhaps more numbers, parted by one blank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINE = re.compile(rb"\d+ \d+ \d+( -?[\d.]+)*")
 
 
 def detect(beginning: Beginning) -> int:
-    """By its numbers, where neither they nor the name can be ARC's."""
+    """Detect the format by its numbers, where neither they nor the name can be ARC's."""
     if not beginning.lines or not all(map(_LINE.fullmatch, beginning.lines)):
         return NO
     if beginning.is_named("lis"):
@@ -32,7 +32,7 @@ def detect(beginning: Beginning) -> int:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """Its requests. Raises TraceError."""
+    """Read a trace's requests. Raises TraceError."""
     columns, lines = Columns(3, 0, 1, 2, delimiter=b" ", quoted=False), WholeLines(path, blocks)
     check_without_header(path, lines.first_lines(), columns)
     return read_columns(lines, columns, reading)

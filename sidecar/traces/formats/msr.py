@@ -1,4 +1,5 @@
-"""Microsoft Research's traces of disks: time (100 ns), host, disk, type, offset, size, response."""
+"""Reads Microsoft Research's traces of disks: time (100 ns), host, disk, type, offset, size,
+response."""
 
 from __future__ import annotations
 

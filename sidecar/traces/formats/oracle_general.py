@@ -1,5 +1,5 @@
-"""libCacheSim's records of 24 bytes, little-endian: u32 time, u64 key, u32 size, i64 position of
-the key's next request."""
+"""Reads libCacheSim's records of 24 bytes, little-endian: u32 time, u64 key, u32 size, i64 position
+of the key's next request."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NEVER = (-1, 0, (1 << 63) - 1)
 
 
 def detect(beginning: Beginning) -> int:
-    """Where who stands at the position of the next request is the same key, and where at least one
-    of those that are given is near enough to see that; and times never go back."""
+    """Detect the format by the key at the position of the next request, which must be the same. At
+    least one such position must be near enough to see that, and times never go back."""
     count = min(len(beginning.first) // RECORD_BYTES, _MOST_RECORDS)
     if beginning.lines or not count:
         return NO
@@ -43,14 +43,14 @@ def detect(beginning: Beginning) -> int:
 
 
 def record_type() -> Any:
-    """A record's, of numpy."""
+    """Return a record's type in numpy."""
     import numpy as np
 
     return np.dtype([("time", "<u4"), ("key", "<u8"), ("size", "<u4"), ("next_request", "<i8")])
 
 
 def columns(records: bytes) -> tuple[Any, Any, Any]:
-    """Times, keys and sizes, as arrays."""
+    """Return times, keys and sizes, as arrays."""
     import numpy as np
 
     found = np.frombuffer(records, record_type())

@@ -1,4 +1,4 @@
-"""What ``redis-cli monitor`` prints: time, database and client, command and arguments."""
+"""Reads what ``redis-cli monitor`` prints: time, database and client, command and arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _READS = frozenset(
 
 
 def detect(beginning: Beginning) -> int:
-    """By the first command; an idle server's has but the answer to MONITOR."""
+    """Detect the format by the first command; an idle server's has but the answer to MONITOR."""
     lines = [line for line in beginning.lines if line != b"OK"]
     if not lines:
         return YES if beginning.lines else NO
@@ -53,7 +53,7 @@ def detect(beginning: Beginning) -> int:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """A request for each key that a command reads. Raises TraceError."""
+    """Yield a request for each key that a command reads. Raises TraceError."""
 
     def parse(line: bytes) -> Iterator[Row]:
         line = line.strip()
@@ -88,7 +88,7 @@ def _is_uncounted(command: bytes, words: list[bytes]) -> bool:
 
 
 def _keys(command: bytes, words: list[bytes]) -> list[bytes]:
-    """Which of the arguments are keys. Raises ValueError."""
+    """Return which of the arguments are keys. Raises ValueError."""
     if command in _OF_MANY_KEYS:
         # LCS has options behind its two.
         return words[:2] if command == b"lcs" else words

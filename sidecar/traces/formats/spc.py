@@ -1,4 +1,5 @@
-"""The Storage Performance Council's traces, as UMass has them: unit, sector, size, R or W, time."""
+"""Reads the Storage Performance Council's traces, as UMass has them: unit, sector, size, R or W,
+time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tencent's traces of block devices: time, sector, sectors, 0 (read) or 1 (write), volume."""
+"""Reads Tencent's traces of block devices: time, sector, sectors, 0 (read) or 1 (write), volume."""
 
 from __future__ import annotations
 

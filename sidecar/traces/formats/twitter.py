@@ -1,4 +1,5 @@
-"""Twitter's cache traces: time, key, key size, value size, client, operation, TTL; no header."""
+"""Reads Twitter's cache traces: time, key, key size, value size, client, operation, TTL; no
+header."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ _LINE = re.compile(rb"\d+,[^,]+,\d+,\d+,\d+,[a-z_]+,\d+")
 
 
 def detect(beginning: Beginning) -> int:
-    """By the columns of its first line."""
+    """Detect the format by the columns of its first line."""
     return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """Its requests. Raises TraceError."""
+    """Read a trace's requests. Raises TraceError."""
     columns = Columns(7, 0, 1, 3, key_size=2, operation=5, most=7, quoted=False)
     return read_columns(WholeLines(path, blocks), columns, reading)

@@ -1,4 +1,4 @@
-"""VMware's traces of SCSI commands, both versions: binary records with the command's code."""
+"""Reads VMware's traces of SCSI commands, both versions: binary records with the command's code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READS = (b"0x28", b"0x88", b"0x8", b"0xa8")
 
 
 def detect(beginning: Beginning) -> int:
-    """By the versions in the first records."""
+    """Detect the format by the versions in the first records."""
     return NO if beginning.lines or not _version(beginning.first) else YES
 
 
@@ -47,7 +47,7 @@ def _version(first: bytes) -> int:
 
 
 def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
-    """The blocks of its reads. Raises TraceError."""
+    """Yield the blocks of its reads. Raises TraceError."""
     first = next(blocks, b"")
     version = _version(first)
     if not version:
