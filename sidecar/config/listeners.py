@@ -17,11 +17,11 @@ class KnownListeners(Protocol):
 
 
 class FoundListeners:
-    """Those that somebody knows, or that are found first, for this process."""
+    """Has those that somebody knows, or that are found first, for this process."""
 
     def __init__(self, users: Collection[int] | None = None) -> None:
         self.users = users
 
     def learn(self, users: Collection[int]) -> None:
-        """For its other connections."""
+        """Remember these for its other connections."""
         self.users = users

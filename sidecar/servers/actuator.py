@@ -118,7 +118,7 @@ class Actuator(WatchedServers):
             self.looks_on = self._begins = False
 
     def watch(self) -> None:
-        """From now on set nothing, whatever is planned."""
+        """Set nothing from now on, whatever is planned."""
         with self._lock:
             self.looks_on, self._begins = True, False
             self.guard.rest()
@@ -144,8 +144,8 @@ class Actuator(WatchedServers):
     def set_targets(
         self, targets_bytes: Sizes, purpose: str, asked: Asked = None, note: Note = note_nothing
     ) -> None:
-        """Give servers new sizes; those not named keep their targets. What has to be on file with
-        them does ``note``, before. Raises PlanRefusedError, as ``ShrinkGuard.judge``, and
+        """Give servers new sizes; those not named keep their targets. ``note`` adds to the state
+        what must be saved with them. Raises PlanRefusedError, as ``ShrinkGuard.judge``, and
         ValueError, as ``note``, and if all targets exceed the budget; nothing changes."""
         with self._lock:
             self.guard.judge(targets_bytes, asked)
@@ -244,7 +244,7 @@ class Actuator(WatchedServers):
             )
 
     def _follow_others(self) -> None:
-        """Who set sizes by hand, and the budget: where it fell below what is wanted, all give."""
+        """Follow sizes set by hand, and the budget: if it falls below what is wanted, all give."""
         counts = not self.looks_on or self._store.now.control.engaged
         note_manual_resizes(self._watches, self._manual_resizes, counts=counts)
         self._look_at_budget()
@@ -261,7 +261,8 @@ class Actuator(WatchedServers):
             self.fitted.append((planned, found.targets_bytes, found.why))
 
     def look_at_budget(self) -> None:
-        """As who sets sizes from now on: what would fit while nobody did is not in force."""
+        """Look at the budget as who sets sizes from now on: what would fit before is not in
+        force."""
         with self._lock:
             self._begins = True  # until it does
             self._look_at_budget()

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transition]:
-    """What ``resolve`` allows; but while resident memory is too high, servers that shrank go on
+    """Yield what ``resolve`` allows. While resident memory is too high, servers that shrank go on
     defragmenting: evictions leave pages half empty, and they would come back too slowly."""
     for transition in resolve(states, budget.bytes):
         if not (isinstance(transition, LeaveShrinkMode) and budget.waits_for_pages):

@@ -21,7 +21,7 @@ class BackOff:
         self._until = 0.0
 
     def fail(self) -> float:
-        """Begin the next pause; its length in seconds."""
+        """Begin the next pause and return its length in seconds."""
         longer_seconds = 2 * self._pause_seconds or self._first_seconds
         self._pause_seconds = min(longer_seconds, self._last_seconds)
         self._until = time.monotonic() + self._pause_seconds
@@ -33,5 +33,5 @@ class BackOff:
         return time.monotonic() >= self._until
 
     def reset(self) -> None:
-        """It was accepted: the next failure is a first one again."""
+        """Take note of success: the next failure is a first one again."""
         self._pause_seconds = self._until = 0.0

@@ -38,7 +38,7 @@ class BackgroundReading:
         return self._answer is not None
 
     def begin(self) -> Future[ServerReading]:
-        """Ask; not while it ``is_pending``."""
+        """Ask for a reading; not allowed while it ``is_pending``."""
         assert self._answer is None, "one question at a time"
         self.asked_at, self._is_late = time.monotonic(), False
         server = self._server
@@ -51,7 +51,8 @@ class BackgroundReading:
             wait_for([self._answer], seconds)
 
     def take(self) -> ServerReading | None:
-        """The answer; ``None`` if there is none yet, or nothing was asked.
+        """Return the answer; ``None`` if there is none yet, or nothing was asked. Raises as
+        ``RedisServer``, and once ``ServerSilentError`` for an answer that is late.
 
         Raises as ``RedisServer``, and once ``ServerSilentError`` for an answer that is late.
         """

@@ -30,7 +30,8 @@ class BoundedParser(_RESP2Parser):
     _depth = _parts = 0
 
     def _read_response(self, *how: Any, **more: Any) -> Any:
-        """Raises ReplyTooLargeError; ValueError: an error in a list."""
+        """Read one part of a reply. Raises ReplyTooLargeError, and ValueError for an error in a
+        list."""
         if not self._depth:
             self._parts = 0
         self._parts += 1
@@ -61,23 +62,23 @@ class BoundedReplies:
         connection._connect = lambda: _BoundedSocket(connect(), self)
 
     def begin(self, most_bytes: int, seconds: float) -> None:
-        """From now on at most so many bytes, within this time."""
+        """Allow at most so many bytes from now on, within this time."""
         self._left_bytes = self._most_bytes = most_bytes
         self._until = time.monotonic() + seconds
 
     def go_on(self, seconds: float) -> None:
-        """As much more time for the same question."""
+        """Give the same question so many seconds from now."""
         self._until = time.monotonic() + seconds
 
     def left_seconds(self) -> float:
-        """Raises TimeoutError: none is left."""
+        """Return how many seconds are left. Raises TimeoutError if there are none."""
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError("the whole reply did not come in time")
         return left
 
     def count(self, size_bytes: int) -> None:
-        """Raises ReplyTooLargeError."""
+        """Count bytes of the reply. Raises ReplyTooLargeError."""
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
             raise ReplyTooLargeError(f"its reply has more than {self._most_bytes} bytes")
@@ -94,13 +95,13 @@ class _BoundedSocket:
         return getattr(self._socket, name)
 
     def recv(self, *how: Any) -> bytes:
-        """As of a socket; raises TimeoutError, ReplyTooLargeError."""
+        """Receive as a socket does. Raises TimeoutError, ReplyTooLargeError."""
         data: bytes = self._wait_and(self._socket.recv, how)
         self._replies.count(len(data))
         return data
 
     def recv_into(self, *how: Any) -> int:
-        """As of a socket; raises TimeoutError, ReplyTooLargeError."""
+        """Receive as a socket does. Raises TimeoutError, ReplyTooLargeError."""
         size_bytes: int = self._wait_and(self._socket.recv_into, how)
         self._replies.count(size_bytes)
         return size_bytes

@@ -101,8 +101,9 @@ def half_share_bytes(servers: int, budget_bytes: int) -> int:
 
 
 def most_needed_bytes(servers: int, budget_bytes: int, ceiling_bytes: int) -> int:
-    """Of one of so many servers, where each other one keeps half of an equal share of the budget as
-    it is without regard to resident memory; an equal share of what there is now in any case."""
+    """Return how much one of so many servers may need at most. Each other one keeps half of an
+    equal share of ``ceiling_bytes``, the budget without regard to resident memory. An equal share
+    of what there is now is allowed in any case."""
     others_bytes = (servers - 1) * ceiling_bytes // (2 * max(1, servers))
     return max(budget_bytes // max(1, servers), budget_bytes - others_bytes)
 
@@ -113,9 +114,10 @@ def too_large(
     fixed: Collection[str],
     budget_bytes: int,
 ) -> dict[str, int]:
-    """Where the sizes that are found exceed the budget, what counts of each that leaves the others
-    less than half of an equal share: what is planned, or that. It may be a slip by hand, which
-    nobody saw, and is no reason to empty the others. ``fixed``: those that keep theirs."""
+    """Return what counts, by server, of sizes that leave the others less than half of an equal
+    share: what is planned, or that limit. None is too large while all sizes found fit the budget.
+    Such a size may be a slip by hand that nobody saw: it is no reason to empty the others.
+    ``fixed``: servers that keep theirs."""
     most_bytes = most_needed_bytes(len(found_bytes), budget_bytes, budget_bytes)
     if sum(found_bytes.values()) <= budget_bytes:
         return {}

@@ -37,9 +37,8 @@ from solver_lambda.documents.reader import DocumentError
 
 log = logging.getLogger(__name__)
 
-# Servers that gave keys for what came and went: they had filled what they have, and will again.
 
-# Of what it held when it last evicted: with less somebody has emptied it.
+# A server with less than this share of what it held when it last evicted was emptied.
 _EMPTIED = 0.75
 # A server tells of its clients' buffers up to a second late: until then they seem to be keys.
 _TOLD_SECONDS = 3.0
@@ -54,7 +53,8 @@ class _Held(NamedTuple):
 
 
 class Squeezed:
-    """Who has evicted keys, and was not emptied since; what replicas evict is their primaries' own.
+    """Knows who has evicted keys and was not emptied since: they had filled what they have, and
+    will again. What replicas evict is their primaries' own.
 
     Attributes:
         names: of these servers.
@@ -285,7 +285,8 @@ class BudgetKeeper:
         return room.before_bytes if is_less else None
 
     def _known(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
-        """Who is busy may be filling its room, and is not known. Who is gone needs nothing."""
+        """Return the least sizes that are known. A busy server may be filling its room, and is not
+        known; one that is gone needs nothing."""
         names = {state.name for state in self._actuator.latest if state.reachable}
         gone = {state.name: 0 for state in self._actuator.latest if state.gone}
         return gone | {name: size for name, size in least_bytes.items() if name in names}

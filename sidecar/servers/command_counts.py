@@ -21,9 +21,9 @@ _GROWING = (
 
 
 def growing_writes(info: Mapping[str, Any], odd: set[str]) -> dict[str, int]:
-    """By ``INFO commandstats``, by their names in a reading: those that were carried out, and those
-    that were refused, whatever for; names of figures that make no sense are added to ``odd``. What
-    a script tried to is not among those that were refused."""
+    """Count writes in ``INFO commandstats``, those carried out and those refused for any reason, by
+    their names in a reading. Names of figures that make no sense are added to ``odd``. What a
+    script tried to write is not among the refused ones."""
     stats = (info.get(f"cmdstat_{name}") for name in _GROWING)
     found = [Figures(said, odd) for said in stats if isinstance(said, Mapping)]
     return {
@@ -43,8 +43,9 @@ _TAKING = (
 
 
 def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
-    """By which commands of ``INFO commandstats`` clients took work from the server, how many
-    keys it has evicted, and its writes, by their names in a reading.
+    """Return the commands by which clients took work from the server, the keys it evicted, and its
+    writes, by their names in a reading. No command is named if it has evicted: then nobody relies
+    on what it holds.
 
     None took it from one that has evicted: then nobody relies on what it holds.
     """

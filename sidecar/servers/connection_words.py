@@ -16,7 +16,7 @@ _HOSTNAME, _ADDRESS = 62, 64
 
 
 def connection_words(error: BaseException, config: ServerConfig) -> str:
-    """Of redis-py's error, which has what came before as its cause or its context."""
+    """Say what redis-py's error means; it has what came before as its cause or its context."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, ssl.SSLError):
         found = found.__cause__ or found.__context__
@@ -45,7 +45,7 @@ def connection_words(error: BaseException, config: ServerConfig) -> str:
 
 
 def wrong_password(config: ServerConfig) -> str:
-    """Where the wrong one comes from."""
+    """Say where the wrong password comes from."""
     where = f"{config.source}: server[{config.name}]" if config.source else "it"
     who = f"of user {config.username!r}" if config.username else "of the default user"
     if config.password_from is None:

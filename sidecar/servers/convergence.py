@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 class Convergence:
-    """Of the servers of one node. ``is_by_plan``: whether the sizes to come are a plan's."""
+    """Notes whether one node's servers have come to their sizes. ``is_by_plan``: whether the sizes
+    to come are a plan's."""
 
     def __init__(self, store: StateStore) -> None:
         self._store = store
@@ -39,7 +40,7 @@ class Convergence:
     def note(
         self, *, moved: bool, freeing: bool, is_there: bool, in_words: Callable[[], str]
     ) -> None:
-        """After a step, in which something moved, or some memory is being freed, or neither."""
+        """Note the end of a step: something moved, or some memory is being freed, or neither."""
         if moved:
             self._settled.clear()
             return

@@ -37,7 +37,7 @@ class _Learned:
 
 
 class EvictionYield:
-    """Of one server."""
+    """Learns which memory of one server evictions do not free."""
 
     def __init__(self, name: str, metrics: Metrics) -> None:
         self._name = name
@@ -132,8 +132,8 @@ def _have_come_back(before: ServerReading, now: ServerReading) -> bool:
 
 
 def _unexplained_bytes(before: ServerReading, now: ServerReading) -> int:
-    """Of what it holds beside what it tells to be no keys, what its keys do not take, by those that
-    went."""
+    """Return how much of what it holds its keys do not take, judging by the keys that went. What it
+    says itself to be no keys is left out."""
     keys = _evictable_keys(now)
     gone = _evictable_keys(before) - keys
     freed_bytes = max(0, _keys_bytes(before) - _keys_bytes(now))
@@ -141,7 +141,7 @@ def _unexplained_bytes(before: ServerReading, now: ServerReading) -> int:
 
 
 def _keys_bytes(reading: ServerReading) -> int:
-    """Also of one without a key: of that, nothing is a key's."""
+    """Return what keys take; where there is no key, nothing."""
     told = reading.unevictable_bytes if reading.keys else reading.baseline_bytes
     return reading.counted_bytes - told
 

@@ -48,7 +48,7 @@ class FittedSizes(NamedTuple):
 
 
 class FallenBudget:
-    """Of one node, over time.
+    """Fits one node's sizes to its budget as that falls and comes back.
 
     What an operator, or the machine, takes and gives is for the next plan to divide. What resident
     memory took, as clients' buffers do in a moment, goes back to those who had it, also where
@@ -62,8 +62,8 @@ class FallenBudget:
         self._fixed: set[str] = set()
 
     def depart(self, targets_bytes: Sizes, whole_bytes: Sizes | None = None) -> None:
-        """Other sizes are planned, and those who have them are to have what there was;
-        ``whole_bytes``: those that were wanted, if the budget cut them."""
+        """Note that other sizes are planned, and that who has them is to have what there was.
+        ``whole_bytes``: the sizes that were wanted, if the budget cut them."""
         self._depart(
             targets_bytes,
             whole_bytes or targets_bytes,
@@ -71,8 +71,9 @@ class FallenBudget:
         )
 
     def follow_plan(self, targets_bytes: Sizes, made_for_bytes: int, budget: MemoryBudget) -> None:
-        """A plan's sizes: what it leaves of a whole budget, nobody is to have; of one that resident
-        memory had lowered when it was asked for, what came back since is theirs as well."""
+        """Note a plan's sizes. What it leaves of a whole budget, nobody is to have. If resident
+        memory had lowered the budget when it was asked for, what came back since is theirs as
+        well."""
         total = sum(self._store.now.before_fall_bytes.values()) if budget.source == "rss" else 0
         if budget.rss_budget_bytes is not None and made_for_bytes < budget.bytes:
             planned = sum(targets_bytes.values())

@@ -37,8 +37,8 @@ def figure_of(table: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 
 def number_of(table: Mapping[str, Any], key: str) -> int:
-    """Raises ValueError: there is none, or it is no number of a server. One that is greater than
-    any memory is taken for as much as documents may have."""
+    """Return a whole number. Raises ValueError if there is none, or it is no number of a server.
+    One that is greater than any memory is taken for as much as documents may have."""
     text = str(table.get(key))
     # More digits than 64 bits have are no number of a server.
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
@@ -47,7 +47,7 @@ def number_of(table: Mapping[str, Any], key: str) -> int:
 
 
 def keys_of(info: Mapping[str, Any], odd: set[str]) -> tuple[int, int, float]:
-    """Of all databases: keys, those with a TTL, and the mean TTL that is left of these."""
+    """Count all databases' keys, those with a TTL, and the mean seconds that these have left."""
     keys = with_ttl = ttl_sum = 0
     for name, value in info.items():
         if name.startswith("db") and isinstance(value, Mapping):

@@ -121,10 +121,10 @@ class _Listeners:
     def refuse_bystanders(
         self, users: Collection[int], place: str, *, is_established: bool
     ) -> None:
-        """Of these, who listen, nobody has our connection: a kernel that forwards the port gives it
-        to somebody else, and one whose queue is full will give it to them. Nor are they believed
-        when they have it. Of one that was closed at once, as where ``maxclients`` are there,
-        nothing can be told. Raises OSError."""
+        """Refuse a place where strangers listen, of whom nobody has our connection. A kernel that
+        forwards the port gives it to somebody else; one whose queue is full will give it to them.
+        Nor are they believed when they have it. Nothing can be told of a connection that was closed
+        at once, as at ``maxclients``. Raises OSError."""
         is_first = self._believed is None and self._known.users is None
         if is_first and (strangers := set(users) - {0, os.geteuid()}):
             if not is_established:
@@ -139,8 +139,8 @@ class _Listeners:
 def _refused_where_strangers_listen(
     connect: Callable[[], socket.socket], name: str, port: int, listeners: _Listeners
 ) -> socket.socket:
-    """Raises OSError: who listens may be a stranger, who takes no connection, or says nothing, or
-    is gone at once, so that the server's process does not seem gone."""
+    """Connect. Raises OSError, also if a stranger listens who takes no connection, says nothing, or
+    is gone at once: the server's process must not seem gone."""
     try:
         return connect()
     except ConnectionRefusedError:
@@ -152,13 +152,13 @@ def _refused_where_strangers_listen(
 
 
 def _listening_here(name: str, port: int) -> set[int] | None:
-    """Who listens for a server of this machine; ``None`` for others."""
+    """Return who listens for a server of this machine; ``None`` for others."""
     hosts = addresses_of(name, port)
     return listening_users(hosts, port) if are_of_this_machine(hosts) else None
 
 
 def _learn_proven(connected: socket.socket, listeners: _Listeners) -> None:
-    """By TLS it has proven who it is, whoever listened there before."""
+    """Believe who listens here: by TLS the server has proven who it is."""
     if not is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
@@ -167,7 +167,7 @@ def _learn_proven(connected: socket.socket, listeners: _Listeners) -> None:
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
-    """Raises OSError."""
+    """Return the connection if ``check`` passes, or close it. Raises OSError."""
     try:
         check(connected)
     except OSError:
@@ -177,7 +177,7 @@ def _checked(connected: socket.socket, check: Callable[[socket.socket], object])
 
 
 def _connected_to_path(connection: Any) -> socket.socket:
-    """As redis-py connects to a Unix socket, with one that took no descriptors before. Raises
+    """Connect to a Unix socket as redis-py does, with one that took no descriptors before. Raises
     OSError."""
     made = unix_stream()
     try:

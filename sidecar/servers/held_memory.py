@@ -25,7 +25,7 @@ LONGEST_FREEING_SECONDS = 600.0
 
 
 class HeldMemory:
-    """Of one server, over time.
+    """Tells what one server still holds after shrinks.
 
     Attributes:
         was_at_limit: it has come down to its limit since the last shrink. What it holds above it

@@ -71,7 +71,7 @@ def _used(
 
 
 def _check_minima(minima: Mapping[str, int], fixed: Collection[str], budget_bytes: int) -> None:
-    """Raises DocumentError."""
+    """Raises DocumentError if the minima sum to more than the budget."""
     if sum(minima.values()) > budget_bytes:
         need = format_size(sum(minima.values()))
         raise DocumentError(

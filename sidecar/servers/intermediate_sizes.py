@@ -48,7 +48,7 @@ class IntermediateSizes:
         self.bounds_bytes: Mapping[str, tuple[int, int | None]] = {}
 
     def begin(self, sizes_bytes: Mapping[str, int]) -> None:
-        """Have these at once. They are within the budget."""
+        """Take these sizes at once; they are within the budget."""
         self.sizes_bytes = dict(sizes_bytes)
 
     def retarget(self, targets_bytes: Mapping[str, int]) -> None:
@@ -99,8 +99,8 @@ class IntermediateSizes:
     def _give_what_is_held(
         self, states: Sequence[ServerState], needs: Mapping[str, MemoryNeed]
     ) -> None:
-        """Who holds more than its limit, and frees nothing, evicts nothing more with a lower one:
-        it gives at once what others need so as not to refuse writes."""
+        """Let stuck servers give at once what others need so as not to refuse writes. One that
+        holds more than its limit and frees nothing evicts nothing more with a lower one."""
         sizes = self.sizes_bytes
         missing = sum(sizes.values()) - self.budget_bytes
         for state in states:
@@ -150,7 +150,7 @@ class IntermediateSizes:
         return self._keeping(holdings, states)
 
     def _keeping(self, holdings: list[Holding], states: Sequence[ServerState]) -> list[Holding]:
-        """Who is to give for one that cannot be given it now keeps that as long."""
+        """Let those that give keep, for as long, what cannot be given to another one now."""
         # What it has already, by hand or otherwise, it need not be given.
         waiting = sum(
             max(0, state.target_bytes - max(self.sizes_bytes[state.name], int(has)))
@@ -185,8 +185,8 @@ class IntermediateSizes:
         return left_bytes(stay, given, self.budget_bytes)
 
     def _limit_bytes(self, state: ServerState) -> float:
-        """Of one that hangs and was never seen, what the others leave it: to give more for it
-        would be in vain, as nobody grows beside it."""
+        """Return its limit. For one that hangs and was never seen this is what the others leave it.
+        To give more for it would be in vain: nobody grows beside it."""
         is_known = state.reachable or state.maxmemory_bytes < math.inf
         return state.maxmemory_bytes if is_known else self.sizes_bytes[state.name]
 

@@ -10,7 +10,8 @@ from solver_lambda.documents.units import format_size
 def why_kept(
     state: ServerState, last: ServerReading | None, taken_by: str | None, refused: str | None
 ) -> str | None:
-    """``taken_by``, ``refused``: whose it is, and why it takes no other size. ``None``: it can."""
+    """Say why it keeps its size; ``None``: it need not. ``taken_by``, ``refused``: whose it is, and
+    why it takes no other size."""
     if taken_by:
         return f"taken: {taken_by}"
     if refused is not None:

@@ -19,14 +19,14 @@ from solver_lambda.http.message import uid_of, user_of
 
 
 class StoredListeners:
-    """Of one address, for the sidecar: remembered with its state, from the first time on."""
+    """Remembers with the sidecar's state who listened first at one address."""
 
     def __init__(self, store: StateStore, url: str) -> None:
         self._store, self._place = store, listened_place(url)
 
     @property
     def users(self) -> Collection[int] | None:
-        """Their numbers; ``None``: nobody has been seen there."""
+        """Return their numbers; ``None``: nobody has been seen there."""
         return self._store.now.listeners.get(self._place)
 
     def learn(self, users: Collection[int]) -> None:
@@ -66,8 +66,8 @@ def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) 
 
 
 def believe(store: StateStore, server: ServerConfig | None, listener: str, uid: int | None) -> str:
-    """From now on the user ``listener``, by name or number, is believed at a server's address, and
-    nobody else but root and us; that, for people. ``uid``: whose order it is.
+    """Believe the user ``listener``, by name or number, at a server's address from now on, and
+    nobody else but root and us. Return that, for people. ``uid``: whose order it is.
 
     Raises:
         ValueError: he may not say so, or there is no such user or server.

@@ -45,7 +45,8 @@ class _Contest(NamedTuple):
 
 
 class ManualResizes:
-    """Of one node. ``holds``: a size set by hand stays; otherwise the planned one is put back.
+    """Notices sizes that are set by hand on one node. ``holds``: such a size stays; otherwise the
+    planned one is put back.
 
     Args:
         minima_bytes: by server, as they are now; a size that leaves the others less than theirs
@@ -108,7 +109,7 @@ class ManualResizes:
         return hold.bytes if hold else None
 
     def tell_gathered(self, *, all_of_them: bool = False) -> None:
-        """Again and again: tell in one sentence what came too fast, when its time is over."""
+        """Tell in one sentence what came too fast, when its time is over; to be repeated."""
         now = self._now()
         for name, gathered in list(self._gathered.items()):
             if all_of_them or now - gathered.began_at >= GATHER_SECONDS:
@@ -118,7 +119,7 @@ class ManualResizes:
                     self._tell(name, f"{times} within a minute, the last: {gathered.last_words}")
 
     def contests(self) -> list[str]:
-        """Of each server that somebody keeps setting a size of that is put back, a sentence."""
+        """Return a sentence for each server whose size somebody keeps setting in vain."""
         if self._store.now.control.pause:
             return []
         since = self._now() - CONTEST_SECONDS
@@ -159,7 +160,7 @@ def _words(size_bytes: int) -> str:
 
 
 def _has_again(watch: ServerWatch, held_bytes: int | None) -> bool:
-    """After a slip: what it was given by hand before, which the others have made room for."""
+    """Put back after a slip what it was given by hand, for which the others made room."""
     if held_bytes is None:
         return False
     try:

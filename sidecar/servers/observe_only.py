@@ -27,7 +27,7 @@ def sizes_as_found(
 def want_what_is_found(
     readings: Mapping[str, ServerReading], store: StateStore, intermediate_sizes: IntermediateSizes
 ) -> None:
-    """Unless sizes are held."""
+    """Take the sizes that are found for what is wanted, unless sizes are held."""
     if not store.now.control.engaged:
         with store.update() as state:
             state.targets_bytes = sizes_as_found(readings, state.targets_bytes)

@@ -1,4 +1,4 @@
-"""When the sidecar stops: every server is left in order, and none that hangs is waited for."""
+"""Leaves every server in order when the sidecar stops, and waits for none that hangs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LEAVE_SECONDS = 2.0
 
 
 def leave_in_order(watches: Iterable[ServerWatch]) -> None:
-    """Side by side; what a server that does not answer still needs is on file. Those for whom no
-    thread can be started are left one after the other, as far as there is time."""
+    """Leave them side by side; what a server that does not answer still needs is on file. Those for
+    whom no thread can be started are left one after the other, as far as there is time."""
     until = time.monotonic() + LEAVE_SECONDS
     leaving, without_thread = [], []
     for watch in watches:

@@ -9,7 +9,7 @@ from sidecar.servers.server_reading import ServerReading
 
 
 class OwnQuestions:
-    """Of one server, asked on one connection while others read its figures.
+    """Counts our questions to one server, asked on one connection while others read its figures.
 
     Attributes:
         alone: held by who asks and counts, or reads figures: nobody does the one amid the other.
@@ -28,7 +28,7 @@ class OwnQuestions:
         self.rest_until_seconds = 0.0
 
     def count(self, found: int, missing: int) -> None:
-        """Keys that were asked after, ``alone``."""
+        """Count keys that were asked after, ``alone``."""
         self._hits += found
         self._misses += missing
 

@@ -24,7 +24,7 @@ MOST_PORTION_RATIO = 0.02
 
 
 class Pace:
-    """Of the servers of one node. ``now``: seconds, of a clock that does not jump.
+    """Slows down shrinks of one node's servers. ``now``: seconds, of a clock that does not jump.
 
     Attributes:
         is_waiting: a server is about to give its next portion.
@@ -42,9 +42,10 @@ class Pace:
         least_bytes: Mapping[str, int],
         budget_bytes: float,
     ) -> list[ServerState]:
-        """The states, with how far each may be shrunk now: what it does not use it gives at once,
-        and the rest in portions; where keys go in vain it stops. Where the sizes exceed the budget,
-        or one has less than it needs to take writes (``least_bytes``), all is given at once."""
+        """Return the states, with how far each may be shrunk now. It gives at once what it does not
+        use, and the rest in portions; it stops where keys go in vain. All is given at once where
+        the sizes exceed the budget, or one has less than it needs to take writes
+        (``least_bytes``)."""
         presses = sum(_limit_bytes(state) for state in states) > budget_bytes or any(
             state.maxmemory_bytes < least_bytes.get(state.name, 0) for state in states
         )

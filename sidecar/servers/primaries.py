@@ -18,9 +18,9 @@ class _Watch(Protocol):
 
 
 def tell_primaries(watches: Collection[_Watch]) -> None:
-    """Tell each replica's ``primary_bytes``: of its primary, if that has a ``maxmemory`` and is of
-    this node, as much as it may hold, or holds; of several that say so, the most. No replica has
-    much more for long. ``None`` to all others."""
+    """Tell each replica, as ``primary_bytes``, how much its primary may hold, or holds. It counts
+    if it has a ``maxmemory`` and is of this node; of several that say so, the most. No replica has
+    much more for long. All others get ``None``."""
     found = {watch: last for watch in watches if (last := watch.last) is not None}
     primaries = primaries_of(found)
     for watch in watches:
@@ -33,7 +33,7 @@ def tell_primaries(watches: Collection[_Watch]) -> None:
 
 
 def primaries_of(readings: Mapping[T, ServerReading]) -> dict[T, list[T]]:
-    """Of each replica that has one, the primary; or several, as any server may say that it is."""
+    """Return each replica's primary, or several, as any server may say that it is."""
     ids: dict[str, list[T]] = {}
     for name, one in readings.items():
         if one.role == "master" and one.replication_id:

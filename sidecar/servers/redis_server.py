@@ -84,8 +84,8 @@ class RedisServer(ServerConnection):
         self.may_ask_for_memory = True
 
     def announce(self, run_id: str) -> None:
-        """On a new connection: say who we are, and look who else controls this process of the
-        server; ``taken_by`` has the answer, and is asked for again while there is somebody.
+        """Say who we are on a new connection, and look who else controls this process of the
+        server. ``taken_by`` has the answer, and is asked for again while there is somebody.
 
         A process that was ours stays ours: who came while our connection was broken does not count.
         A user who may not list clients is not told, and of a list that is too long, which any user
@@ -195,7 +195,7 @@ class RedisServer(ServerConnection):
         self.set({**found, f"{prefix}endpoint": ""})
 
     def _read_password_again(self) -> None:
-        """For the next connection: somebody may have changed it, in the server and its file."""
+        """Read the password again: somebody may have changed it, in the server and its file."""
         if (path := self.config.password_path) is None:
             return
         try:

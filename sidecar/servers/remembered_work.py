@@ -14,7 +14,7 @@ from sidecar.state.state_store import StateStore
 def taken_work(
     reading: ServerReading, config: ServerConfig, state: SidecarState
 ) -> tuple[str, ...]:
-    """By which commands clients take work from it, as far as it is no cache."""
+    """Return the commands by which clients take work from it; none where it is a cache."""
     if config.cache or config.name in state.caches:
         return ()
     return reading.taking_commands or state.taking_commands.get(config.name, ())

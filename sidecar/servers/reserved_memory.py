@@ -81,7 +81,7 @@ def _counted_bytes_of(state: ServerState) -> int:
 
 
 def reserved_bytes(state: ServerState) -> int:
-    """Of one server."""
+    """Return what is reserved for one server."""
     if state.contested or state.maxmemory_bytes == math.inf:
         return state.target_bytes
     return max(state.target_bytes, int(state.maxmemory_bytes))
@@ -177,8 +177,8 @@ def _held_bytes(state: ServerState, states: Sequence[ServerState], budget_bytes:
 
 
 def takers(states: Sequence[ServerState], budget_bytes: int) -> dict[str, str]:
-    """Of each server for which the budget is exceeded, as it takes more than it counts with, a
-    sentence."""
+    """Return a sentence for each server for which the budget is exceeded, as it takes more than it
+    counts with."""
     if sum(state.maxmemory_bytes for state in states) <= budget_bytes:
         return {}
     return {
@@ -199,8 +199,8 @@ def _why(state: ServerState) -> str:
 
 
 def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
-    """Of each server with a size that somebody set by hand, and that cannot be put back now, a
-    sentence."""
+    """Return a sentence for each server with a size that somebody set by hand, and that cannot be
+    put back now."""
     return {
         state.name: f"{state.name} has {limit_words(state)}, which somebody set by hand and which "
         f"cannot be put back while it {'refuses' if state.refuses else 'does not answer'}; the "

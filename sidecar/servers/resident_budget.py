@@ -67,7 +67,7 @@ class Headroom(NamedTuple):
 
 
 def headroom_of(readings: Sequence[ServerReading]) -> Headroom:
-    """Of all servers together, as they are now; forks as large as their last one."""
+    """Return the headroom of all servers now; forks are as large as their last one."""
     clients = sum(reading.not_counted_bytes for reading in readings)
     return Headroom(
         # A fork copies no more than there is.
@@ -197,7 +197,7 @@ class ResidentBudget:
         in_force: float,
         now_seconds: float,
     ) -> float:
-        """``in_force``, or less."""
+        """Return ``in_force`` or less, and infinity while lowering it is in vain."""
         self._room_since = None
         resident, aim = resident_and_aim
         if self.is_vain:

@@ -62,8 +62,8 @@ def go_on_restoring(
     metrics: Metrics,
     stop: threading.Event,
 ) -> dict[str, str]:
-    """As ``restore_sizes``, with the ``restoring_bytes`` of the control state, which then has those
-    that are missing."""
+    """Restore the ``restoring_bytes`` of the control state, as ``restore_sizes`` does. Then it has
+    those that are missing."""
     sizes_bytes = store.now.control.restoring_bytes
     missing = restore_sizes(watches, sizes_bytes, metrics, stop)
     left = {name: size for name, size in sizes_bytes.items() if name in missing}
@@ -73,7 +73,7 @@ def go_on_restoring(
 
 
 def end_shrink_modes(watches: Mapping[str, ServerWatch]) -> None:
-    """Of servers that nobody shrinks any more, unless they still free memory."""
+    """End shrink mode where nobody shrinks a server any more, unless it still frees memory."""
     for watch in watches.values():
         if watch.last is None or not watch.state(watch.last.size_bytes).in_shrink_mode:
             continue

@@ -70,11 +70,11 @@ class Reachability:
         return self.is_up or time.monotonic() >= self._retry_at
 
     def ask(self) -> None:
-        """It is asked now."""
+        """Note that it is asked now."""
         self._asked_at = time.monotonic()
 
     def answer(self) -> bool:
-        """It answered; whether it had not before."""
+        """Note that it answered; return whether it had not before."""
         is_back = not self.is_up
         self._unread.reset()
         self.is_up, self.error, self.is_silent = True, None, False
@@ -140,7 +140,7 @@ class NotSentError(ServerDownError):
 
 
 class ServerContact:
-    """For one thread at a time; the questions themselves are asked in another.
+    """Asks one server, for one thread at a time; the questions themselves are asked in another.
 
     Attributes:
         answered_at: when it last did, of the monotonic clock.
@@ -212,7 +212,8 @@ class ServerContact:
         return self.taken_by
 
     def _hold(self, run_id: str) -> None:
-        """Raises SameServerError: what it says is said of another one, too, and counts there."""
+        """Hold the server's process. Raises SameServerError: what it says is said of another one,
+        too, and counts there."""
         before, self.taken_by = self.taken_by, self._server.taken_by
         try:
             self._lock.hold(run_id)
@@ -246,7 +247,7 @@ class ServerContact:
         return self._is_slow and time.monotonic() - self.answered_at < TIMEOUT_SECONDS
 
     def take(self) -> ServerReading | None:
-        """What it has answered; ``None`` if nothing yet, or what cannot be used."""
+        """Return what it has answered; ``None`` if nothing yet, or what cannot be used."""
         try:
             reading = self._reading.take()
             if reading is None:
@@ -282,7 +283,8 @@ class ServerContact:
         return not self._reading.is_pending and self._server.hung_up()
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """CONFIG SET. Raises as ``RedisServer``; refused where another sidecar controls it."""
+        """Set these by CONFIG SET. Raises as ``RedisServer``; refuses where another sidecar
+        controls it."""
         if self.taken_by is not None:
             raise ServerRefusedError(self.taken_by)
         if self._reading.is_pending:
@@ -309,7 +311,7 @@ class ServerContact:
         return self._unanswered.has(size_bytes)
 
     def settle(self) -> None:
-        """Before the end: wait for what it was asked, if it still answers, and then set at once."""
+        """Wait before the end for what it was asked, if it still answers; then set at once."""
         self._sets_again_at = -math.inf
         if self._reachability.is_up:
             self._reading.wait(TIMEOUT_SECONDS)

@@ -1,9 +1,10 @@
-"""One sidecar a server: two would undo each other's sizes.
+"""Keeps a server to one sidecar: two would undo each other's sizes.
 
-Two ways, because neither sees everything. A name in the kernel (an abstract socket) is seen by all
-users of a machine, needs no folder and no permission, and goes with the process; a container with
-a network of its own has names of its own. A client name on the server itself is seen from
-everywhere, where the sidecar's user may set and list them (``+client|setname +client|list``).
+There are two ways, because neither sees everything. All users of a machine see a name in the
+kernel (an abstract socket). It needs no folder and no permission, and goes with the process; a
+container with a network of its own has names of its own. A client name on the server itself is
+seen from everywhere, where the sidecar's user may set and list them
+(``+client|setname +client|list``).
 
 Anybody can take such a name. So it counts only where the holder is our own user, as the kernel says
 of the socket and the server says of the client: another one may not make us let a server go.

@@ -14,8 +14,6 @@ from sidecar.servers.figures import Figures, figure_of, keys_of, number_of
 from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
 from solver_lambda.documents.reader import MOST_BYTES, shown
 
-# What a server's memory is made of, by what it says in `INFO` and `CONFIG GET`.
-
 # used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).
 _BESIDE_KEYS = (
     "used_memory_startup",
@@ -44,7 +42,7 @@ def memory_of(
     kept_of_keys: tuple[int, int],
     tables_bytes: int,
 ) -> dict[str, Any]:
-    """Those attributes of a ``ServerReading`` that are parts of ``used_memory``.
+    """Return the attributes of a ``ServerReading`` that are parts of ``used_memory``.
 
     ``kept_of_keys``: how many no eviction frees, and how many there are. Where there is none, and
     none is being freed, no eviction frees anything, whatever it is.
@@ -235,7 +233,7 @@ class ServerReading:
         at_seconds: float,
         tables_bytes: int = 0,
     ) -> ServerReading:
-        """From redis-py's ``info()`` and ``config_get()``.
+        """Make a reading of redis-py's ``info()`` and ``config_get()``.
 
         Redis' defaults stand in for what ``config`` lacks, and for figures that make no sense, as
         those of a counter that overflowed. ``tables_bytes``: of hash tables.
@@ -290,8 +288,8 @@ class ServerReading:
 
     @property
     def sampler_prefix(self) -> str | None:
-        """Of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or ``None``, also for
-        one that is too old."""
+        """Return the prefix of the sampler's knobs: ``spreds-`` (patch), ``spreds.`` (module) or
+        ``None``, also for one that is too old."""
         for prefix in SAMPLER_PREFIXES:
             if {f"{prefix}endpoint", f"{prefix}secret"} <= self.config.keys():
                 return prefix
@@ -305,7 +303,7 @@ class ServerReading:
 
     @property
     def ignores_maxmemory(self) -> bool:
-        """A replica, by default: it takes what its primary sends, until it is promoted."""
+        """Whether it is a replica that, as by default, takes what its primary sends."""
         return self.role == "slave" and self.config.get("replica-ignore-maxmemory", "yes") == "yes"
 
     @property
@@ -315,9 +313,9 @@ class ServerReading:
 
     @property
     def why_no_eviction(self) -> str | None:
-        """For people, ``None`` if it evicts. Where only keys with a TTL are evicted and none has
-        one, a server that refuses writes already must not keep its size all the same, and one that
-        has room for twice what it holds need not."""
+        """Say why it evicts nothing; ``None`` if it does. Where only keys with a TTL are evicted
+        and none has one, two servers have ``None`` as well. One that refuses writes must not keep
+        its size; one with room for twice what it holds need not."""
         if self.role == "slave":
             return "a replica"
         if self.maxmemory_policy == "noeviction":

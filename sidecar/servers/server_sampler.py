@@ -21,7 +21,7 @@ _BY_SOMEBODY = " again: somebody had changed its sampler's settings"
 
 
 class ServerSampler:
-    """Of one server."""
+    """Keeps one server's sampler at its settings."""
 
     def __init__(self, server: RedisServer, sampling: SamplingConfig, metrics: Metrics) -> None:
         self._server = server
@@ -103,6 +103,7 @@ class ServerSampler:
         return True
 
     def turn_off(self) -> None:
-        """When the sidecar stops; what was found is put back. Raises as ``RedisServer``."""
+        """Turn the sampler off when the sidecar stops, and put back what was found. Raises as
+        ``RedisServer``."""
         if self._prefix is not None:
             self._server.stop_sampling(self._prefix, self._found)

@@ -80,7 +80,7 @@ class ServerWatch:
         return self.last if self.contact.answered_at >= then else None
 
     def take(self) -> ServerReading | None:
-        """What it has answered; ``None`` if nothing yet, or what cannot be used."""
+        """Return what it has answered; ``None`` if nothing yet, or what cannot be used."""
         if (reading := self.contact.take()) is None:
             return None
         reading = with_remembered_work(reading, self._server.config, self._store)
@@ -112,8 +112,8 @@ class ServerWatch:
         return reading
 
     def follow_up(self, *, sets_sizes: bool) -> None:
-        """After a reading, and after its size, which others need: its sampler, unless it is another
-        sidecar's, gets its settings, and what it refused is tried again when it is time."""
+        """Give its sampler its settings, unless it is another sidecar's. Try again what it refused,
+        when it is time. This comes after its size, which others need."""
         if not (self._is_read and self._last and self.contact.is_free) or self.contact.taken_by:
             return
         if sets_sizes:
@@ -161,7 +161,7 @@ class ServerWatch:
         return self._read_now(LOOK_PATIENCE_SECONDS) is not None
 
     def state(self, target_bytes: int) -> ServerState:
-        """For the resolver. ``target_bytes``: the size that it is to have now."""
+        """Return its state for the resolver. ``target_bytes``: the size that it is to have now."""
         if (gone := self.contact.is_gone) or self._last is None or self._at_most_bytes is None:
             # It is brought to its target when it comes, or may be there, nobody knows how large.
             most = target_bytes if self.contact.counts_as_planned else math.inf
@@ -200,12 +200,13 @@ class ServerWatch:
         return window
 
     def need(self) -> MemoryNeed:
-        """For the handover. Who evicts has nothing left, whatever a look sees of it."""
+        """Say what it needs, for the handover. Who evicts has nothing left, whatever a look
+        sees."""
         used_bytes = max(self._last.counted_bytes if self._last else 0, self._full_bytes)
         return MemoryNeed(used_bytes, self.least_bytes() or 0)
 
     def least_bytes(self) -> int | None:
-        """See ``least_size_bytes``."""
+        """Return ``least_size_bytes``; ``None`` if it is gone or was never read."""
         if (last := self._last) is None or self.contact.is_gone:
             return None
         return least_size_bytes(last, self.name, self._store.now.own_bytes, self.primary_bytes)
@@ -235,11 +236,11 @@ class ServerWatch:
         return self._shrink_mode.save_settings(self._seen())
 
     def enter_shrink_mode(self) -> None:
-        """Before a shrink, if ``save_settings`` could. Raises as ``RedisServer``."""
+        """Begin shrink mode, if ``save_settings`` could. Raises as ``RedisServer``."""
         self._shrink_mode.begin(self._seen(), self.contact.set)
 
     def leave_shrink_mode(self) -> None:
-        """After a shrink. Raises as ``RedisServer``."""
+        """End shrink mode after a shrink. Raises as ``RedisServer``."""
         self._shrink_mode.end(self._seen(), self.contact.set)
 
     def set_maxmemory(self, size_bytes: int) -> None:
@@ -267,7 +268,7 @@ class ServerWatch:
         self.refusal.refuse(str(error))
 
     def try_again(self) -> None:
-        """After a refusal, when it is time: see whether it takes the limit that it has anyway."""
+        """See after a refusal, when it is time, whether it takes the limit that it has anyway."""
         if not (self.contact.is_up and self.refusal.is_due) or self.contact.taken_by:
             return
         try:
@@ -280,7 +281,8 @@ class ServerWatch:
             self.refusal.give_another_try()
 
     def leave(self) -> None:
-        """When the sidecar stops: nothing half-applied stays, and the sampler is off."""
+        """Leave the server in order when the sidecar stops: nothing half-applied stays, and the
+        sampler is off."""
         try:
             self.contact.settle()
             if self._last is not None and self.contact.is_free and not self.contact.taken_by:

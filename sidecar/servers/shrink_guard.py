@@ -35,7 +35,7 @@ class ShrinkGuard:
         self.problem: str | None = None
 
     def judge(self, sizes_bytes: Sizes, asked: Asked) -> None:
-        """Before they are wanted.
+        """Judge sizes before they are wanted.
 
         Raises:
             PlanRefusedError: one is out of its range.
@@ -53,7 +53,7 @@ class ShrinkGuard:
         self.problem = None
 
     def rest(self) -> None:
-        """Nothing is set: until sizes are judged again, any may be wanted."""
+        """Forget what was judged: while nothing is set, any size may be wanted."""
         self._judged_bytes = {}
         self.problem = None
 

@@ -35,7 +35,7 @@ DEFAULTS: Mapping[str, str] = {
 
 
 class ShrinkMode:
-    """Of one server: puts ``SHRINK_MODE`` in force, and back what it replaced.
+    """Puts ``SHRINK_MODE`` in force on one server, and back what it replaced.
 
     ``apply`` is CONFIG SET; what it raises comes through.
     """
@@ -82,7 +82,7 @@ class ShrinkMode:
         return False
 
     def begin(self, reading: ServerReading, apply: Apply) -> None:
-        """Before a shrink, after ``save_settings``."""
+        """Begin it before a shrink, after ``save_settings``."""
         gentle = {key: SHRINK_MODE[key] for key in self._normal(reading)}
         try:
             if not self._apply_all(gentle, apply):
@@ -103,7 +103,7 @@ class ShrinkMode:
         return True
 
     def end(self, reading: ServerReading, apply: Apply) -> None:
-        """After a shrink: what somebody has set meanwhile stays."""
+        """End it after a shrink: what somebody has set meanwhile stays."""
         ours = _ours(self._normal(reading), reading)
         if ours:
             apply(ours)
@@ -179,7 +179,7 @@ def _known(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ours(before: Mapping[str, str], reading: ServerReading) -> dict[str, str]:
-    """Of settings from before a shrink, those in whose place there is still what we set."""
+    """Return those settings from before a shrink in whose place there is still what we set."""
     return {
         key: value
         for key, value in before.items()

@@ -16,7 +16,7 @@ _LOOK_SECONDS = 0.02
 
 
 def answers(watches: Collection[ServerWatch]) -> Iterator[ServerWatch]:
-    """Asks all of them; those that answer, as they do, or have at last."""
+    """Ask all of them; yield those that answer, as they do, or have at last."""
     asked: dict[Future[ServerReading], ServerWatch] = {}
     late = []
     for watch in watches:

@@ -28,7 +28,7 @@ class SizeRefusal:
         return self.reason is not None and self._refused.is_over
 
     def refuse(self, why: str) -> None:
-        """It refused a size."""
+        """Note that it refused a size."""
         self.reason = why
         self._failed.inc()
         log.warning(

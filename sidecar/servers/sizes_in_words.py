@@ -29,7 +29,7 @@ def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) ->
 
 
 def limit_words(state: ServerState) -> str:
-    """Its ``maxmemory``, for people."""
+    """Write its ``maxmemory`` for people."""
     size_bytes = state.maxmemory_bytes
     if size_bytes < math.inf:
         return format_size(size_bytes)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class SteppingThread:
-    """Steps until ``hurry``.
+    """Does step after step until ``hurry``.
 
     Args:
         step: raises what ends the thread; ``check`` raises it again.

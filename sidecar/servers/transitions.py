@@ -1,4 +1,4 @@
-"""From the sizes that the servers have to the sizes of a plan, in small safe steps.
+"""Leads from the sizes that the servers have to the sizes of a plan, in small safe steps.
 
 A resolver: it looks at the present state, however it came about, and yields the transitions that
 are allowed now. Nothing is remembered between two calls, so a sidecar that was interrupted
@@ -82,7 +82,7 @@ class ServerState:
 
     @property
     def goal_bytes(self) -> float:
-        """Where it can be brought now."""
+        """Return the size to which it can be brought now."""
         if not self.moves:
             return self.maxmemory_bytes
         return max(self.target_bytes, min(self.floor_bytes, self.maxmemory_bytes))
@@ -147,7 +147,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class EnterShrinkMode(Transition):
-    """Before a shrink: let evictions not hold up clients."""
+    """Let evictions not hold up clients in the shrink to come."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Grow(Transition):
 
 @dataclass(frozen=True)
 class LeaveShrinkMode(Transition):
-    """After a shrink: put back what ``EnterShrinkMode`` changed."""
+    """Put back what ``EnterShrinkMode`` changed, after a shrink."""
 
 
 def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:

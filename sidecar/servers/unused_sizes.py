@@ -1,4 +1,4 @@
-"""What is left over: memory that servers do not use and that no plan can take from them."""
+"""Finds what is left over: memory that servers do not use and that no plan can take from them."""
 
 from __future__ import annotations
 

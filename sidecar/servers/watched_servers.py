@@ -13,7 +13,6 @@ from sidecar.servers.shrink_guard import Sizes
 from sidecar.state.node_lock import NodeLockedError
 
 
-# Which servers of a node are controlled by another sidecar.
 def claim_ownership(watches: Mapping[str, ServerWatch]) -> None:
     """Look whether another sidecar controls any of the servers; changes nothing on them. They are
     asked side by side, as some may hang, and then claimed in the file's order: where two say that
@@ -35,7 +34,7 @@ def claim_ownership(watches: Mapping[str, ServerWatch]) -> None:
 
 
 class WatchedServers:
-    """What their watches say; any thread may ask."""
+    """Tells what their watches say; any thread may ask."""
 
     def __init__(self, watches: Mapping[str, ServerWatch]) -> None:
         self._watches, self._lock = watches, threading.RLock()
@@ -46,7 +45,7 @@ class WatchedServers:
             claim_ownership(self._watches)
 
     def contest(self, sizes_bytes: Sizes) -> None:
-        """What these have is to be put back."""
+        """Have what these have put back."""
         for name, size_bytes in sizes_bytes.items():
             self._watches[name].contest(size_bytes)
 
@@ -60,11 +59,11 @@ class WatchedServers:
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
 
     def unknown(self) -> list[str]:
-        """Who may be there, and was never read."""
+        """Return who may be there, and was never read."""
         return [n for n, w in self._watches.items() if not (w.last or w.contact.is_down)]
 
     def taken(self) -> dict[str, str]:
-        """Who is controlled by another sidecar, and by which one."""
+        """Return who is controlled by another sidecar, and by which one."""
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def refused(self) -> dict[str, str]:
@@ -77,6 +76,6 @@ class WatchedServers:
         return {n: last for n, w in self._watches.items() if (last := w.last_seen) is not None}
 
     def run_ids(self) -> dict[str, str]:
-        """Of the servers' processes."""
+        """Return the run ids of the servers' processes."""
         with self._lock:
             return {name: watch.run_id for name, watch in self._watches.items() if watch.run_id}

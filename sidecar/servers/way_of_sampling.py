@@ -1,4 +1,4 @@
-"""By what a server's accesses are known: the patch or the module in it, or a look from outside."""
+"""Tells how a server's accesses are known: by the patch or module in it, or by looks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sampler_of(reading: ServerReading) -> str | None:
 
 
 def why_not_sampled(reading: ServerReading) -> str | None:
-    """For people, a sentence; ``None``: it is, as far as is known."""
+    """Say why it is not sampled; ``None``: it is, as far as is known."""
     if reading.is_looked_at:
         return f"it {reading.look_refused}" if reading.look_refused else None
     if reading.has_old_sampler:
