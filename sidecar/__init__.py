@@ -1,4 +1,4 @@
-"""The process beside the Redis servers: hears their samples, asks for plans, applies them."""
+"""Runs beside the Redis servers: hears their samples, asks for plans, applies them."""
 
 import os
 

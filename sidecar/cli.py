@@ -1,4 +1,4 @@
-"""The command ``spreds``. Data goes to stdout, messages to stderr.
+"""Runs the command ``spreds``. Data goes to stdout, messages to stderr.
 
 Exit codes: 0 done; 1 something failed or is down; 2 wrong usage, a refused configuration, or
 no compiled library.
@@ -22,7 +22,7 @@ PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. Who reads its output may stop to at any time."""
+    """Run one command; return its exit code. Whoever reads its output may stop at any time."""
     try:
         try:
             code = _main(arguments)
@@ -96,7 +96,7 @@ def _warn_on_stderr() -> None:
 
 
 def _exit_code(error: Exception) -> int | None:
-    """Of an error that a command may end with, or ``None``."""
+    """Return the code of an error that a command may end with, or ``None``."""
     from sidecar.control.order import OrderRefusedError
     from sidecar.kernel.library import NotCompiledError
     from sidecar.storage.store import StoreError

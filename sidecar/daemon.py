@@ -1,4 +1,4 @@
-"""The sidecar: samples in, observations out, plans in, sizes set; until it is told to stop."""
+"""Runs the sidecar: samples in, observations out, plans in, sizes set; until it is told to stop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Sidecar:
-    """One node's sidecar. ``run`` returns after ``stop``, which any thread may call.
+    """Runs one node's sidecar. ``run`` returns after ``stop``, which any thread may call.
 
     Attributes:
         metrics: counts of everything that happened.
@@ -157,7 +157,7 @@ class Sidecar:
         return {**document, "not_served": self._operators.not_served()}
 
     def _problems(self) -> list[str]:
-        """Those that the status document does not know of."""
+        """Return the problems that the status document does not know of."""
         found = [
             *self._reload_refused,
             *self._operators.problems(),
@@ -179,7 +179,7 @@ class Sidecar:
         return self._control.history.page(limit, before)
 
     def order(self, order: Order) -> str:
-        """What was done, for people. Raises OrderRefusedError."""
+        """Carry it out; say what was done, for people. Raises OrderRefusedError."""
         return self._control.orders.order(order)
 
     def stop(self) -> None:
@@ -254,7 +254,7 @@ class Sidecar:
         self._controller.start()
 
     def _in_short(self) -> str:
-        """For the service manager's status line."""
+        """Write the service manager's status line."""
         readings, budget = self._actuator.readings, self._actuator.budget
         total = format_size(sum(reading.maxmemory_bytes for reading in readings.values()))
         up = f"{len(readings)} of {len(self.config.servers)} servers answer"

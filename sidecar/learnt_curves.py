@@ -1,4 +1,5 @@
-"""What was learnt of servers, on file: a restart of the sidecar forgets no curve, and no hour."""
+"""Keeps what was learnt of servers, on file: a restart of the sidecar forgets no curve, and no
+hour."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ _VERSION, _HOURS = "1", "hours"
 
 
 class LearntCurves:
-    """Of one node, in a file beside its state (``None``: it has none). A server is sampled from the
-    start at the rate that is known of it.
+    """Keeps one node's curves in a file beside its state (``None``: it has none). A server is
+    sampled from the start at the rate that is known of it.
 
     Attributes:
         hours: how much each server was read at which hours.
@@ -63,7 +64,7 @@ class LearntCurves:
     def after(
         self, note: Callable[[Mapping[str, ReadCounts], float], None]
     ) -> Callable[[Mapping[str, ReadCounts], float], None]:
-        """``note``, after which what is known by then is on file, each ``EVERY_SECONDS``."""
+        """Return ``note``, after which what is known by then is on file, each ``EVERY_SECONDS``."""
 
         def noted(counts: Mapping[str, ReadCounts], seconds: float) -> None:
             note(counts, seconds)

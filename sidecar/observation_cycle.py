@@ -46,8 +46,8 @@ FIRST_PLAN_SECONDS = 300.0
 
 
 class ObservationCycle:
-    """Of one sidecar. ``lock`` keeps plans and observations apart; ``changes_sizes`` says whether
-    the last plan was carried out and does.
+    """Observes for one sidecar. ``lock`` keeps plans and observations apart; ``changes_sizes`` says
+    whether the last plan was carried out and changes sizes.
 
     Attributes:
         last_observation, was_early: the last one that was made; whether the load asked for it.
@@ -99,9 +99,9 @@ class ObservationCycle:
 
     @property
     def samples(self) -> int:
-        """Of all servers, since the last observation. Each counts with an equal share of those that
-        are wanted at most: none alone makes the cycles of all shorter. At a rate that found itself
-        they count as they would at the default rate: curves want more, and plans do not."""
+        """Count all servers' samples since the last observation. Each counts with an equal share of
+        the most that is wanted: none alone shortens the cycles of all. At a rate that found itself
+        they count as at the default rate: curves want more, and plans do not."""
         share = math.ceil(self.config.cycle.samples / len(self._monitors))
         return sum(min(self._counted(one), share) for one in self._monitors.values())
 
@@ -113,18 +113,19 @@ class ObservationCycle:
 
     @property
     def latest_at_seconds(self) -> float:
-        """Unix time at which the next observation is due, if it is not earlier."""
+        """Return the Unix time at which the next observation is due, if it is not earlier."""
         age_seconds = time.monotonic() - self._observed_at
         return time.time() - age_seconds + self._longest_seconds
 
     def ask_again(self, controller: Controller) -> None:
-        """Another controller has come: no cycle is lost, whichever plan comes first is taken."""
+        """Ask another controller that has come: no cycle is lost, and whichever plan comes first is
+        taken."""
         if self._outstanding is not None:
             self._outstanding = (self._outstanding[0], time.monotonic())
             controller.ask(self._outstanding[0])
 
     def supervise(self, controller: Controller, is_stopped: Callable[[], bool]) -> None:
-        """Again and again: take note of plans that came or did not, and observe when it is due."""
+        """Take note of plans that came or did not, and observe when it is due; to be repeated."""
         now = time.monotonic()
         self._planning_basis.may_go_back(self._store.now.control.engaged)
         self._planning_basis.look(now, self._planned_bytes())
@@ -162,7 +163,7 @@ class ObservationCycle:
 
     @property
     def _longest_seconds(self) -> float:
-        """Until the next observation."""
+        """Return how long the next observation may take to come."""
         longest_seconds = self.config.cycle.maximum_age_seconds
         is_first = self.last_observation is None and self._is_only_recommended
         return min(longest_seconds, FIRST_PLAN_SECONDS) if is_first else longest_seconds
@@ -253,7 +254,7 @@ class ObservationCycle:
         return self._actuator.targets() | self._store.now.without_needs
 
     def _snapshots(self, settings: dict[str, TeamSettings]) -> list[ServerSnapshot]:
-        """Of the servers that answer, as they are now."""
+        """Return snapshots of the servers that answer, as they are now."""
         readings = self._actuator.read_all()
         self.take_samples()
         kept, windows = self._actuator.kept(), self._actuator.windows()

@@ -1,4 +1,4 @@
-"""The minima in an observation: what each server keeps, whatever others need."""
+"""Works out the minima in an observation: what each server keeps, whatever others need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def giving_unused(
     server: ServerObservation, enough_bytes: int | None, most_error_ratio: float
 ) -> ServerObservation:
     """A server whose curve is off by more than a plan may go by, and that does not fill its memory
-    (``enough_bytes``, see ``Unfilled``), gives the half of what it does not use all the same: down
+    (``enough_bytes``, see ``Unfilled``), gives the half of what it does not use all the same. Down
     to there its curve is level, which its counters show. The other half is for what it uses to
     grow."""
     # Of one that is hardly read too few samples come for a curve, for ever perhaps.
@@ -45,10 +45,10 @@ class _Seen(Protocol):
 
 
 def needed_bytes(seen: _Seen) -> int:
-    """The most that a server could not do without in the window, as far as it is for the others to
-    mind: of a replica, or one whose keys came as it was one, a quarter, so that one with an equal
-    share is no need; nothing of one that keeps its size anyway, and had that when SPREDS came: keys
-    that are never evicted are clients' like all other needs."""
+    """Return the most that a server could not do without in the window, as far as it is for the
+    others to mind. A quarter counts of a replica, or one whose keys came as it was one, so that one
+    with an equal share is no need. Nothing counts of one that keeps its size anyway, and had that
+    when SPREDS came: keys that are never evicted are clients' like all other needs."""
     held_bytes = seen.reading.counted_bytes
     if seen.was_replica:  # also emptied it keeps what is planned for it, until its curve is known
         held_bytes = max(held_bytes, seen.reading.maxmemory_bytes)
@@ -68,11 +68,9 @@ def beside_needs(
     *,
     is_beside_unread: bool,
 ) -> tuple[ServerObservation, ...]:
-    """Where one needs more than is planned for what it cannot evict, or much for it, or does not
-    answer, each other keeps what it has, up to half of an equal share: a need may come of any
-    client, and so may a silence, and is no reason to empty them.
-    ``configured_bytes``: the minima that people set; ``held_bytes``: what could not be evicted
-    in the window."""
+    """Let each other one keep what it has, up to half of an equal share, where one is in need. That
+    one needs more than is planned for what it cannot evict, or much for it, or does not answer. Any
+    client may bring about a need or a silence: it is no reason to empty the others."""
     in_need = {*_needed_more_bytes(servers, configured_bytes)}
     # Also once it is planned for: with less for all others, what is best for them may be nothing.
     in_need |= needing_much(configured_bytes, held_bytes, half_bytes)
@@ -96,7 +94,7 @@ def beside_wishes(
 
 
 def _keeping_half(server: ServerObservation, half_bytes: int) -> ServerObservation:
-    """It keeps what it has, up to half of an equal share."""
+    """Let it keep what it has, up to half of an equal share."""
     kept_bytes = min(server.maxmemory_bytes, half_bytes, server.maximum_bytes or half_bytes)
     return replace(server, minimum_bytes=max(server.minimum_bytes, kept_bytes))
 
@@ -104,8 +102,8 @@ def _keeping_half(server: ServerObservation, half_bytes: int) -> ServerObservati
 def needing_much(
     configured_bytes: Mapping[str, int], held_bytes: Mapping[str, int], half_bytes: int
 ) -> set[str]:
-    """Names of those that could not evict more than a quarter of an equal share, and more than
-    people want for them."""
+    """Name those that could not evict more than a quarter of an equal share, and more than people
+    want for them."""
     return {
         name
         for name, size in held_bytes.items()
@@ -137,7 +135,7 @@ def with_needs_that_fit(
 def _needed_more_bytes(
     servers: tuple[ServerObservation, ...], configured_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Of those that need more than is planned for them and than people want: how much more."""
+    """Return how much more some need than is planned for them and than people want."""
     more = {
         one.name: one.minimum_bytes - max(one.maxmemory_bytes, configured_bytes[one.name])
         for one in servers
@@ -146,9 +144,9 @@ def _needed_more_bytes(
 
 
 def with_minima_that_fit(observation: Observation) -> Observation:
-    """Beside servers that do not answer, or cannot be given another size, the others cannot always
-    have what people want. Then the plan has to make do with less, for it may not take memory that
-    others have; with none at all it is refused."""
+    """Lower minima where they do not fit. Beside servers that do not answer, or cannot be given
+    another size, the others cannot always have what people want. Then the plan has to make do with
+    less, for it may not take memory that others have; with none at all it is refused."""
     if sum(server.minimum_bytes for server in observation.servers) > observation.budget_bytes:
         minima = attainable_minima(observation)
         servers = tuple(

@@ -48,7 +48,7 @@ def observe(
     *,
     is_beside_unread: bool = False,
 ) -> Observation:
-    """The observation of the servers that answer.
+    """Make the observation of the servers that answer.
 
     ``reserved_bytes`` is what those that do not answer may have: it is not divided. Nor is
     ``excess_bytes``, what servers hold above their limits for good; that is taken from what is
@@ -89,7 +89,7 @@ def observe(
 
 
 def with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> Observation:
-    """The planner is told which servers have no limit: each is to get one."""
+    """Tell the planner which servers have no limit: each is to get one."""
     unlimited = {item.config.name for item in seen if item.has_no_limit}
     servers = tuple(
         replace(server, maxmemory_bytes=0)
@@ -103,7 +103,7 @@ def with_unlimited(observation: Observation, seen: Sequence[ServerSnapshot]) -> 
 def much_needed(
     config: SidecarConfig, seen: list[ServerSnapshot], budget_bytes: int
 ) -> dict[str, int]:
-    """What servers hold all the time that they cannot evict, of those that hold much: see
+    """Return what servers hold all the time that they cannot evict, of those that hold much: see
     ``needing_much``."""
     held = {one.config.name: min(needed_bytes(one), one.lasting_bytes) for one in seen}
     wanted = {one.config.name: effective(one.config, one.settings).minimum_bytes for one in seen}
@@ -178,9 +178,9 @@ def _observe_server(seen: ServerSnapshot, most_bytes: int, half_bytes: int) -> S
 def _minimum_bytes(
     config: ServerConfig, seen: ServerSnapshot, most_bytes: int, half_bytes: int
 ) -> int:
-    """What is wanted, or up to ``most_bytes``: below what cannot be evicted, every write would
-    fail. It grows for what lasts. For clients' buffers, which come and go, it keeps half of an
-    equal share; for more others make room at once, and get it back, which a plan would give away
+    """Return what is wanted, or up to ``most_bytes``: below what cannot be evicted, every write
+    would fail. It grows for what lasts. For clients' buffers, which come and go, it keeps half of
+    an equal share; for more others make room at once, and get it back, which a plan would give away
     for a cycle, or keep from them."""
     pinned = 0
     if seen.estimate:  # not clients' buffers: of those the window knows how long they were there
@@ -231,7 +231,7 @@ def _no_curve(size_bytes: int) -> MissRatioCurve:
 
 
 def pending_request(observation: Observation) -> PendingRequest:
-    """What the answer must respect; of the minima, as much as can be had."""
+    """Return what the answer must respect; of the minima, as much as can be had."""
     kept = {
         one.name: (one.maxmemory_bytes, one.maxmemory_bytes)
         for one in observation.servers
@@ -246,7 +246,7 @@ def pending_request(observation: Observation) -> PendingRequest:
 
 
 def wanted_bounds(observation: Observation) -> dict[str, tuple[int, int | None]]:
-    """What people want of each server's size, the least as far as it can be had: not that one keeps
-    what is planned for it, which it may still be on the way to."""
+    """Return what people want of each server's size, the least as far as it can be had. It does not
+    go by sizes that are kept as planned: a server may still be on the way there."""
     minima = attainable_minima(observation)
     return {one.name: (minima[one.name], one.maximum_bytes) for one in observation.servers}

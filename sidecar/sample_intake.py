@@ -88,14 +88,14 @@ class SampleIntake:
         self._slice(chain(there, held), stop)
 
     def silent_seconds(self, server: str) -> float:
-        """Since its last batch, of which a sampler sends one a second at least, or since the
-        sidecar began."""
+        """Return the time since its last batch, of which a sampler sends one a second at least, or
+        since the sidecar began."""
         if self.looks and (seconds := self.looks.silent_seconds(server)) is not None:
             return seconds
         return self._joiners[server].silent_seconds
 
     def problems(self, receiver: SampleReceiver, sampled: Iterable[str]) -> list[str]:
-        """That some of the ``sampled`` servers may be kept out by a crowd, for people."""
+        """Say that some of the ``sampled`` servers may be kept out by a crowd, for people."""
         silent = [name for name in sampled if self.silent_seconds(name) > CROWD_SECONDS / 6]
         if not (receiver.is_crowded and silent):
             return []

@@ -1,4 +1,4 @@
-"""What is known of each server that answers, as an observation begins."""
+"""Has what is known of each server that answers, as an observation begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidecar.settings.team_settings import TeamSettings
 
 @dataclass(frozen=True)
 class ServerSnapshot:
-    """What is known of one server that answers.
+    """Has what is known of one server that answers.
 
     Attributes:
         estimate: from its samples, ``None`` if there is none yet.
@@ -49,7 +49,7 @@ class ServerSnapshot:
 
     @property
     def measured_seconds(self) -> float | None:
-        """Of its backend. A look sees a miss only by its fill."""
+        """Return its backend's latency. A look sees a miss only by its fill."""
         if self.estimate is None or self.reading.is_looked_at:
             return None
         return self.estimate.measured_backend_latency_seconds
@@ -69,7 +69,7 @@ def resumed(
 
 
 def planned_bytes(seen: Sequence[ServerSnapshot]) -> dict[str, int]:
-    """What a plan counts from, by server."""
+    """Return what a plan counts from, by server."""
     return {one.config.name: one.reading.maxmemory_bytes for one in seen}
 
 
@@ -79,8 +79,8 @@ def that_fit(
     states: Sequence[ServerState],
     budget_bytes: int,
 ) -> list[ServerSnapshot]:
-    """Of what some are to get, one that is not seen may still have a part, as it hangs: then all
-    count with no more than they have (``readings``)."""
+    """Let all count with no more than they have (``readings``) where what some are to get may not
+    be free. One that is not seen may still have a part of it, as it hangs."""
     sizes = planned_bytes(seen)
     if sum(sizes.values()) + reserved_for_unseen(states, sizes, budget_bytes) <= budget_bytes:
         return seen

@@ -1,4 +1,4 @@
-"""What of a team's wish counts."""
+"""Tells how much of a team's wish counts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SAME_RATIO = 1e-9
 def believed_latency(
     stated_seconds: float, config: ServerConfig, measured_seconds: float | None
 ) -> float:
-    """What counts of the latency that a team states: it takes memory from the others, so no more
-    than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is more. Nor
-    less than such a part of what the operator says, or else of what is measured: whoever may write
-    another team's document would take that team's memory."""
+    """Return what counts of the latency that a team states, as it takes memory from the others. It
+    is no more than ``BELIEVED_RATIO`` times what the operator says, or what is measured if that is
+    more. It is no less than such a part of what the operator says, or else of what is measured:
+    whoever may write another team's document would take that team's memory."""
     said_seconds, measured_seconds = config.backend_latency_seconds, measured_seconds or 0.0
     least_seconds = (measured_seconds if said_seconds is None else said_seconds) / BELIEVED_RATIO
     most_seconds = BELIEVED_RATIO * max(said_seconds or 0.0, measured_seconds) or stated_seconds
@@ -52,12 +52,12 @@ def is_immodest(
 
 
 def effective(server: ServerConfig, settings: TeamSettings | None) -> ServerConfig:
-    """The operator's values with the team's in their place; of two minima the greater."""
+    """Return the operator's values with the team's in their place; of two minima the greater."""
     return with_wish(server, settings.values) if settings else server
 
 
 def with_wish(server: Server, values: Mapping[str, Any]) -> Server:
-    """As ``effective``, also of a server that was observed; ``values``: of a team's settings."""
+    """Apply a team's settings (``values``) as ``effective`` does, also to an observed server."""
     changes = {key: value for key, value in values.items() if key not in BOUNDS}
     if "minimum_bytes" in changes:
         changes["minimum_bytes"] = max(int(changes["minimum_bytes"]), server.minimum_bytes)

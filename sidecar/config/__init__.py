@@ -1,1 +1,1 @@
-"""The node's configuration: one TOML file."""
+"""Reads the node's configuration: one TOML file."""

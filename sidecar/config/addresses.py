@@ -1,4 +1,4 @@
-"""Addresses in an operator's file: of the servers, and of the endpoint for samples."""
+"""Reads addresses in an operator's file: of the servers, and of the endpoint for samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS_KEYS = {"host", "port", "path"}
 
 
 def read_endpoint(fields: Fields, key: str, opening: str) -> str:
-    """``ipc:///path``; where the key ``opening`` is true also ``ipc://@name`` or
+    """Read ``ipc:///path``; where the key ``opening`` is true also ``ipc://@name`` or
     ``tcp://host:port``, which have no owner. Raises DocumentError."""
     endpoint = fields.text(key)
     scheme, _, address = endpoint.partition("://")
@@ -47,7 +47,7 @@ def read_endpoint(fields: Fields, key: str, opening: str) -> str:
 
 
 def read_server_url(fields: Fields, key: str) -> str:
-    """The address of a server, without secrets, as ``numbered``. Raises DocumentError."""
+    """Read the address of a server, without secrets, as ``numbered``. Raises DocumentError."""
     url = fields.text(key)
     if not url.startswith(SERVER_SCHEMES):
         raise fields.refuse(key, "must start with redis://, rediss:// or unix://")
@@ -80,8 +80,8 @@ def read_server_url(fields: Fields, key: str) -> str:
 
 
 def numbered(url: str) -> str:
-    """With 127.0.0.1 for ``localhost``, which may be [::1] first, where somebody else may listen;
-    but with TLS, whose certificate is for the name."""
+    """Return a URL with 127.0.0.1 for ``localhost``, which may be [::1] first, where somebody else
+    may listen. It stays with TLS, whose certificate is for the name."""
     parts = urlsplit(url)
     is_name = unquote(parts.hostname or "localhost").lower() == "localhost"
     if parts.scheme not in ("redis", "http") or not is_name:
@@ -91,8 +91,8 @@ def numbered(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """An address for messages: without what stands before ``@`` and after ``?``, which may be
-    secrets."""
+    """Return an address for messages, without what stands before ``@`` and after ``?``, which may
+    be secrets."""
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         scheme, rest = "", url
@@ -103,7 +103,7 @@ def shown_url(url: str) -> str:
 
 
 def place_of(url: str) -> tuple[str, int]:
-    """Host and port, or path and 0: equal for two spellings of one address."""
+    """Return host and port, or path and 0: equal for two spellings of one address."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return os.path.realpath(unquote(parts.path)), 0

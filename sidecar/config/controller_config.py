@@ -1,4 +1,4 @@
-"""``[controller]``: who makes the plans, and how observations and plans travel."""
+"""Reads ``[controller]``: who makes the plans, and how observations and plans travel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC_ARN = re.compile(
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """The node's cell.
+    """Says where the node's cell is.
 
     Attributes:
         account_id: that both buckets belong to, or ``None``: whose they are is not asked.
@@ -46,8 +46,8 @@ class CloudConfig:
 
     @property
     def emulator_url(self) -> str | None:
-        """``endpoint_url``, unless it is one of Amazon's own: then nothing is believed that an
-        emulator may do."""
+        """Return ``endpoint_url``, unless it is one of Amazon's own: then nothing is believed that
+        an emulator may do."""
         host = urlsplit(self.endpoint_url).hostname if self.endpoint_url else None
         is_amazon = host is not None and re.search(r"(^|\.)amazonaws\.com(\.cn)?$", host)
         return None if is_amazon else self.endpoint_url
@@ -55,7 +55,7 @@ class CloudConfig:
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """A service that answers observations with plans.
+    """Describes a service that answers observations with plans.
 
     Attributes:
         token: that it wants to see; ``None``: none.
@@ -74,7 +74,7 @@ class ServiceConfig:
     key_path: Path | None = None
 
     def read_again(self) -> ServiceConfig:
-        """With what the files of its secrets have now. Raises ValueError, which names the key."""
+        """Return it with its secrets as they are now. Raises ValueError, which names the key."""
         name, path, token, key = "token_file", self.token_path, self.token, self.key
         try:
             if path is not None:
@@ -102,7 +102,7 @@ class ServiceConfig:
 
 @dataclass(frozen=True)
 class KeptDocuments:
-    """How many observations and plans stay in ``folder``, of each, and for how long."""
+    """Says how many observations and plans stay in ``folder``, of each, and for how long."""
 
     seconds: float = 30 * 86_400.0
     number: int = 5000
@@ -110,7 +110,7 @@ class KeptDocuments:
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """Who makes the plans.
+    """Says who makes the plans.
 
     Attributes:
         kind: ``lambda`` and ``fargate`` differ only in what runs in the cloud; ``embedded`` plans
@@ -133,7 +133,7 @@ class ControllerConfig:
 
 
 def read_controller(fields: Fields, folder: Path) -> ControllerConfig:
-    """Raises DocumentError."""
+    """Read ``[controller]``. Raises DocumentError."""
     kind = fields.text("kind", ControllerConfig.kind, KINDS)
     in_cloud = kind in ("lambda", "fargate")
     cloud = _read_cloud(fields) if in_cloud or fields.has("observations_bucket") else None

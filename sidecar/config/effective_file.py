@@ -1,4 +1,4 @@
-"""A configuration as a file that says the same, with every option and its value."""
+"""Writes a configuration as a file that says the same, with every option and its value."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _HOW_MANY = {"rate", "threshold", "modulus"}  # a file has one of two ways, and 
 
 
 def effective_lines(config: SidecarConfig) -> Iterator[str]:
-    """The lines of that file. What has no value is a comment, and so is where a secret comes from
-    an environment variable; a secret itself is never told."""
+    """Yield the lines of that file. What has no value is a comment, and so is where a secret comes
+    from an environment variable; a secret itself is never told."""
     for heading, options in _tables(config):
         yield from _lines(heading, options)
 
@@ -51,7 +51,7 @@ def written_lines(config: SidecarConfig, written: Mapping[str, Any]) -> Iterator
 
 
 def changed_options(old: SidecarConfig, new: SidecarConfig) -> list[str]:
-    """What is another value by the new one, for people."""
+    """Say which values are others in the new one, for people."""
     before = dict(_tables(old))
     return [
         f"{heading}{'.' if heading else ''}{key} {_value(before[heading].get(key))} -> "
@@ -64,7 +64,7 @@ def changed_options(old: SidecarConfig, new: SidecarConfig) -> list[str]:
 
 
 def _tables(config: SidecarConfig) -> Iterator[tuple[str, Options]]:
-    """What stands under each heading; "" is the file's beginning."""
+    """Yield what stands under each heading; "" is the file's beginning."""
     mode: Options = {"mode": config.mode}
     if config.mode is None:
         mode = {"# mode": "recommend, until an order says otherwise"}
@@ -93,13 +93,13 @@ def _value(value: object) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """As an operator writes it, to the byte."""
+    """Write a size as an operator does, to the byte."""
     text = format_size(size_bytes).replace(" ", "")
     return text if parse_size(text) == size_bytes else f"{size_bytes}b"
 
 
 def duration_text(seconds: float) -> str:
-    """As an operator writes it, exactly."""
+    """Write a duration as an operator does, exactly."""
     text = format_duration(seconds)
     return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
 
@@ -119,7 +119,7 @@ def _lines(heading: str, options: Options) -> Iterator[str]:
 
 
 def toml_string(text: str) -> str:
-    """A basic string of TOML, in ASCII; JSON's has two halves for what is beyond 16 bits."""
+    """Write a basic string of TOML, in ASCII; JSON's has two halves for what is beyond 16 bits."""
     return f'"{"".join(_letter(one) for one in text)}"'
 
 
@@ -163,7 +163,7 @@ def _sampling(sampling: SamplingConfig) -> Options:
 
 
 def _rate(threshold: int) -> float:
-    """The shortest one that gives this threshold."""
+    """Return the shortest rate that gives this threshold."""
     rates = (float(f"{threshold / DEFAULT_MODULUS:.{digits}g}") for digits in range(1, 17))
     return next(rate for rate in rates if round(rate * DEFAULT_MODULUS) == threshold)
 
@@ -238,7 +238,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _url(url: str | None, key: str = "url") -> Options:
-    """Without what may be a secret in it."""
+    """Return a URL without what may be a secret in it."""
     if url is None:
         return {key: None}
     shown, mark, _ = shown_url(url).partition("?")

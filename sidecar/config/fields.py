@@ -1,4 +1,4 @@
-"""Fields that only an operator's file has: sizes and durations with units, and secrets."""
+"""Reads fields that only an operator's file has: sizes and durations with units, and secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST_BARE_BYTES = 1 << 16
 
 
 def size(fields: Fields, key: str, default: object = ..., *, low: int = 0) -> int:
-    """Bytes of a size such as ``512mb``. Raises DocumentError."""
+    """Read a size such as ``512mb`` in bytes. Raises DocumentError."""
     value = fields.value(key, default)
     try:
         size_bytes = parse_size(value)
@@ -49,7 +49,7 @@ def duration(
     above: float = -math.inf,
     high: float = math.inf,
 ) -> float:
-    """Seconds of a duration such as ``200ms``, never negative. Raises DocumentError."""
+    """Read a duration such as ``200ms`` in seconds, never negative. Raises DocumentError."""
     if default is not None and not fields.has(key):
         return default
     value = fields.value(key)
@@ -65,7 +65,8 @@ def duration(
 
 
 def as_written(fields: Fields, setting: ServerSetting) -> Any:
-    """A server's setting as people write it; ``None`` if it is not there. Raises DocumentError."""
+    """Return a server's setting as people write it; ``None`` if it is not there. Raises
+    DocumentError."""
     if not fields.has(setting.option):
         return None
     above = 0.0 if setting.is_bound else -math.inf
@@ -85,7 +86,7 @@ _UNREAD = "(this-secret-was-not-read-by-the-command)"
 
 
 def secret(fields: Fields, key: str, folder: Path) -> str | None:
-    """What ``<key>_file`` or ``<key>_env`` points to, or ``None``; never in a message.
+    """Return what ``<key>_file`` or ``<key>_env`` points to, or ``None``; never in a message.
 
     Raises:
         DocumentError: both are given, there is nothing where they point, or others may read the
@@ -111,18 +112,18 @@ def secret(fields: Fields, key: str, folder: Path) -> str | None:
 
 
 def secret_path(fields: Fields, key: str, folder: Path) -> Path | None:
-    """The file that ``secret`` reads, if any."""
+    """Return the file that ``secret`` reads, if any."""
     return folder / fields.text(f"{key}_file") if fields.has(f"{key}_file") else None
 
 
 def lasting_secret_path(fields: Fields, key: str, folder: Path) -> Path | None:
-    """The same, if it can be read again: a pipe cannot."""
+    """Return the same, if it can be read again: a pipe cannot."""
     path = secret_path(fields, key, folder)
     return path if path is not None and path.is_file() else None
 
 
 def secret_key(fields: Fields, key: str) -> str | None:
-    """Where ``secret`` has it from, for messages; ``None`` if there is none."""
+    """Say where ``secret`` has it from, for messages; ``None`` if there is none."""
     for name in (f"{key}_file", f"{key}_env"):
         if fields.has(name):
             return f"{name} {fields.text(name)!r}"

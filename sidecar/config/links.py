@@ -1,4 +1,4 @@
-"""How each of the sidecar's links is protected, and which ones are open."""
+"""Tells how each of the sidecar's links is protected, and which ones are open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SOCKET = f"{OWN}, by a Unix socket"
 
 @dataclass(frozen=True)
 class Link:
-    """To one place.
+    """Describes the way to one place.
 
     Attributes:
         how: what protects it, or what does not, for people.
@@ -34,7 +34,7 @@ class Link:
 
 
 def links(config: SidecarConfig) -> list[Link]:
-    """All of them."""
+    """Return all links."""
     return [
         *(_server(server) for server in config.servers),
         _samples(config.sampling.endpoint),

@@ -1,4 +1,4 @@
-"""What a server's configuration knows of who listens at its address."""
+"""Tells what a server's configuration knows of who listens at its address."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 
 class KnownListeners(Protocol):
-    """Users that are known to listen at an address; ``None``: nobody has been seen there."""
+    """Knows which users listen at an address; ``None``: nobody has been seen there."""
 
     @property
     def users(self) -> Collection[int] | None: ...
 
     def learn(self, users: Collection[int]) -> None:
-        """These were found there first."""
+        """Note that these were found there first."""
 
 
 class FoundListeners:

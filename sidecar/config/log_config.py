@@ -1,4 +1,4 @@
-"""``[log]``: how the sidecar logs."""
+"""Reads ``[log]``: how the sidecar logs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ FORMATS = ("text", "json")
 
 @dataclass(frozen=True)
 class LogConfig:
-    """``format``: ``text`` for people, ``json`` for programs: one object a line."""
+    """Has a ``format``: ``text`` for people, ``json`` for programs: one object a line."""
 
     format: str = "text"
 
 
 def read_log(fields: Fields) -> LogConfig:
-    """Raises DocumentError."""
+    """Read ``[log]``. Raises DocumentError."""
     config = LogConfig(fields.text("format", LogConfig.format, FORMATS))
     fields.done()
     return config

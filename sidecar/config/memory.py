@@ -1,4 +1,4 @@
-"""``[memory]``: what may be divided, as a size or as a share of what there is."""
+"""Reads ``[memory]``: what may be divided, as a size or as a share of what there is."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)
 
 
 class Amount(NamedTuple):
-    """``bytes``, or the ``share`` (0 to 1) of what the machine or the cgroup has."""
+    """Has ``bytes``, or the ``share`` (0 to 1) of what the machine or the cgroup has."""
 
     bytes: int | None = None
     share: float | None = None
 
     def of(self, limit_bytes: int) -> int:
-        """In bytes, where there are so many."""
+        """Return the amount in bytes, where there are so many."""
         return self.bytes if self.bytes is not None else int((self.share or 0.0) * limit_bytes)
 
     def __str__(self) -> str:
-        """As an operator writes it."""
+        """Write it as an operator does."""
         if self.bytes is not None:
             return format_size(self.bytes).replace(" ", "")
         return f"{100 * (self.share or 0.0):g}%"
@@ -37,7 +37,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """What may be divided, and how carefully.
+    """Says what may be divided, and how carefully.
 
     Attributes:
         budget_bytes: M, or what it was when the file was read, if it is a share.
@@ -65,21 +65,21 @@ class MemoryConfig:
 
     @property
     def budget(self) -> Amount:
-        """M as the file has it."""
+        """Return M as the file has it."""
         if self.budget_share is None:
             return Amount(bytes=self.budget_bytes)
         return Amount(share=self.budget_share)
 
     @property
     def as_written(self) -> MemoryConfig:
-        """Without what the machine had to say: equal for two readings of one file."""
+        """Return it without what the machine had to say: equal for two readings of one file."""
         if self.budget_share is None:
             return self
         return replace(self, budget_bytes=0, unit_bytes=0)
 
 
 def read_memory(fields: Fields, folder: Path) -> MemoryConfig:
-    """Raises DocumentError: also where a share is asked for and nobody says of how much."""
+    """Read ``[memory]``. Raises DocumentError, also where nobody says of what a share is."""
     cgroup = folder / fields.text("cgroup") if fields.has("cgroup") else None
     if cgroup is not None and not has_limit_file(cgroup):
         names = " nor ".join(LIMIT_FILES)
@@ -126,7 +126,7 @@ def _amount(fields: Fields, key: str) -> Amount:
 
 
 def _limit_bytes(fields: Fields, cgroup: Path | None, *amounts: Amount | None) -> int:
-    """What a share is a share of; not asked where there is none."""
+    """Return what a share is a share of; not asked where there is none."""
     if not any(amount and amount.share is not None for amount in amounts):
         return 0
     try:

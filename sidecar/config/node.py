@@ -1,4 +1,4 @@
-"""The node's configuration: one TOML file, refused with one sentence if anything in it is wrong."""
+"""Reads the node's configuration, one TOML file; refuses it in a sentence if anything is wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One Redis server of the node.
+    """Describes one Redis server of the node.
 
     Attributes:
         backend_latency_seconds: bd of (8.2); ``None``: as measured.
@@ -89,7 +89,7 @@ class CycleConfig:
 
 @dataclass(frozen=True)
 class SidecarConfig:
-    """Everything that an operator tells the sidecar.
+    """Has everything that an operator tells the sidecar.
 
     Attributes:
         forecasts: plans look ahead, and memory is handed over as it is filled; otherwise the last
@@ -114,7 +114,7 @@ class SidecarConfig:
     prices: Prices = field(default_factory=Prices)
 
     def needs_restart_after(self, old: SidecarConfig) -> list[str]:
-        """What a reload cannot change: everything but who plans, when and for what."""
+        """Return what a reload cannot change: everything but who plans, when and for what."""
         before, after = old._fixed(), self._fixed()
         return [key for key, value in after.items() if value != before[key]]
 
@@ -164,7 +164,7 @@ def load_config(path: Path | str, *, secrets: bool = True) -> SidecarConfig:
 
 
 def _unquoted(text: str, error: tomllib.TOMLDecodeError) -> str:
-    """What is wrong with the line at fault, if it is what most people forget."""
+    """Say what is wrong with the line at fault, if it is what most people forget."""
     place = re.search(r"at line (\d+)", str(error))
     line = text.split("\n")[int(place[1]) - 1] if place else ""
     option = re.match(r"\s*(\w+)\s*=\s*[\w./%:-]*[A-Za-z%/][\w./%:-]*\s*(#|$)", line)

@@ -1,4 +1,4 @@
-"""``[operators]``: where people and their tools look at the sidecar, and give orders."""
+"""Reads ``[operators]``: where people and their tools look at the sidecar, and give orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solver_lambda.secret import why_no_token
 
 @dataclass(frozen=True)
 class OperatorsConfig:
-    """Where the sidecar answers, and to whom.
+    """Says where the sidecar answers, and to whom.
 
     Attributes:
         socket: path of the Unix socket, over which the commands speak; ``None``: there is none,
@@ -37,12 +37,12 @@ class OperatorsConfig:
 
 
 def own_socket(state_file: Path) -> Path:
-    """Where the commands find a sidecar that nobody gave another place: beside its state."""
+    """Return where commands find a sidecar that has no other place: beside its state."""
     return state_file.with_name(f"{state_file.name}.sock")
 
 
 def read_operators(fields: Fields, folder: Path, state_file: Path | None) -> OperatorsConfig:
-    """Relative paths start at ``folder``. Raises DocumentError."""
+    """Read ``[operators]``; relative paths start at ``folder``. Raises DocumentError."""
     anywhere = fields.boolean("listen_anywhere", False)
     beside = own_socket(state_file) if state_file else None
     operators = OperatorsConfig(

@@ -1,4 +1,4 @@
-"""``[planning]``: how plans are made, with its times written as durations."""
+"""Reads ``[planning]``: how plans are made, with its times written as durations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HORIZON_CYCLES = 10
 
 
 class Planning(NamedTuple):
-    """``settings`` of the observation, and see ``SidecarConfig`` for ``forecasts``."""
+    """Has ``settings`` of the observation; see ``SidecarConfig`` for ``forecasts``."""
 
     settings: PlanningSettings
     forecasts: bool
 
 
 def read_planning(table: object, source: str, path: str, *, cycle_seconds: float) -> Planning:
-    """The table at ``path`` of the file ``source``; ``horizon = "1h"`` stands for its
+    """Read the table at ``path`` of the file ``source``; ``horizon = "1h"`` stands for its
     ``horizon_seconds``. ``cycle_seconds`` is the longest time between two plans.
 
     Raises:
@@ -43,7 +43,7 @@ def read_planning(table: object, source: str, path: str, *, cycle_seconds: float
 
 
 class _WithDurations(Fields):
-    """A table of the operator's file, read by the rules of the observation."""
+    """Reads a table of the operator's file by the rules of the observation."""
 
     def number(
         self,

@@ -1,4 +1,4 @@
-"""What memory and misses cost, where an operator says so: then answers are in money, too."""
+"""Tells what memory and misses cost, where an operator says so: then answers are in money, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_CURRENCY = 8
 
 @dataclass(frozen=True)
 class Prices:
-    """In money of one ``currency``.
+    """Has prices in money of one ``currency``.
 
     Attributes:
         memory_gib_month: of a GiB in a month.
@@ -28,12 +28,12 @@ class Prices:
         return bool(self.memory_gib_month or self.thousand_misses)
 
     def month(self, memory_bytes: float, misses_per_second: float) -> float:
-        """What so much memory and so many misses cost in a month."""
+        """Return what so much memory and so many misses cost in a month."""
         misses = misses_per_second * _SECONDS_A_MONTH / 1000
         return self.memory_gib_month * memory_bytes / _GIB + self.thousand_misses * misses
 
     def words(self, amount: float) -> str:
-        """For people, with three digits."""
+        """Write an amount for people, with three digits."""
         digits = 0 if amount >= 100 else 1 if amount >= 10 else 2
         return f"{amount:,.{digits}f} {self.currency}"
 

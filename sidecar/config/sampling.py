@@ -1,4 +1,4 @@
-"""``[sampling]``: where samples go, how many, and how they are kept."""
+"""Reads ``[sampling]``: where samples go, how many, and how they are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_COST_RATIO = 0.01
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """Where samples go, how many, and how they are kept.
+    """Says where samples go, how many, and how they are kept.
 
     Attributes:
         is_automatic: the threshold is only the first one; see ``SamplingRate``.
@@ -44,7 +44,7 @@ class SamplingConfig:
 
 
 def read_sampling(fields: Fields) -> SamplingConfig:
-    """Raises DocumentError."""
+    """Read ``[sampling]``. Raises DocumentError."""
     modulus = fields.integer("modulus", DEFAULT_MODULUS, low=1, high=MAX_MODULUS)
     if modulus & (modulus - 1):
         raise fields.refuse("modulus", f"must be a power of two, not {modulus}")

@@ -1,4 +1,4 @@
-"""How far teams' settings may go."""
+"""Says how far teams' settings may go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from solver_lambda.documents.reader import Fields
 
 @dataclass(frozen=True)
 class SettingsLimits:
-    """How far a team's settings may go (the operator's own values are not limited by these)."""
+    """Says how far a team's settings may go (the operator's own values are not limited by
+    these)."""
 
     maximum_minimum_bytes: int
     minimum_weight: float = 0.1

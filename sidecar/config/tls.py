@@ -1,4 +1,4 @@
-"""TLS of a server's connection: whose certificates are believed, and the sidecar's own."""
+"""Reads TLS of a server's connection: whose certificates are believed, and our own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname")
 
 @dataclass(frozen=True)
 class TlsConfig:
-    """By the names that redis-py has for them.
+    """Has settings by the names that redis-py has for them.
 
     Attributes:
         ssl_ca_certs: PEM file; ``None``: the system's certificates.
@@ -33,7 +33,7 @@ class TlsConfig:
     ssl_check_hostname: bool = True
 
     def options(self) -> dict[str, Any]:
-        """For ``redis.Redis.from_url``."""
+        """Return them for ``redis.Redis.from_url``."""
         paths = {key: getattr(self, key) for key in KEYS[:3]}
         return {
             **{key: None if path is None else str(path) for key, path in paths.items()},
@@ -42,7 +42,8 @@ class TlsConfig:
 
 
 def read_tls(fields: Fields, folder: Path, url: str) -> TlsConfig | None:
-    """``None`` without TLS. Raises DocumentError: also where a file holds no certificate or key."""
+    """Read TLS' settings; ``None`` without TLS. Raises DocumentError, also where a file holds no
+    certificate or key."""
     given = [key for key in KEYS if fields.has(key)]
     if not url.startswith("rediss://"):
         if given:
@@ -60,7 +61,7 @@ def read_tls(fields: Fields, folder: Path, url: str) -> TlsConfig | None:
 
 
 def check_ca_certs(fields: Fields, path: Path) -> None:
-    """Raises DocumentError: the file of ``ssl_ca_certs`` holds no certificates."""
+    """Check the file of ``ssl_ca_certs``. Raises DocumentError: it holds no certificates."""
     try:
         _refuse_pipe(path)
         ssl.create_default_context().load_verify_locations(path)
@@ -91,7 +92,7 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
 
 
 def _refuse_pipe(path: Path) -> None:
-    """It gives its text once, if ever, and each connection reads it. Raises OSError."""
+    """Refuse a pipe: it gives its text once, and each connection reads it. Raises OSError."""
     if path.is_fifo():
         raise OSError(errno.EINVAL, "it is a pipe, and must be a file")
 

@@ -1,1 +1,1 @@
-"""Who decides: the mode, operators' orders, and what became of what plans promised."""
+"""Decides over sizes: the mode, operators' orders, and what became of what plans promised."""

@@ -50,20 +50,21 @@ class SidecarClient:
         runs: Callable[[], bool] = lambda: False,
         runs_as: Callable[[int], bool] = _anybody,
     ) -> None:
-        """``runs``: whether it is known to run, asked if there is no socket; ``runs_as``: whether
-        it may run as a user: nobody else is told or believed anything."""
+        """Take the socket's ``path``. ``runs``: whether it is known to run, asked if there is no
+        socket. ``runs_as``: whether it may run as a user: nobody else is told or believed
+        anything."""
         self._path = path
         self._limit_seconds = limit_seconds
         self._runs, self._runs_as = runs, runs_as
 
     def status(self) -> dict[str, Any]:
-        """The status document."""
+        """Return the status document."""
         return self._table(self._ask("GET", "/api/status"))
 
     def history(self, limit: int, before: int | None = None) -> list[dict[str, Any]]:
-        """A page of the history, the oldest entry first: those before the one with the number
-        ``before``, or the last ones. It may have fewer than ``limit``; if it is empty there are no
-        earlier ones."""
+        """Return a page of the history, the oldest entry first: those before the one with the
+        number ``before``, or the last ones. It may have fewer than ``limit``; if it is empty there
+        are no earlier ones."""
         query = urllib.parse.urlencode({"limit": limit, **({"before": before} if before else {})})
         status, answer = self._ask("GET", f"/api/history?{query}")
         if status != 200 or not isinstance(answer, list):
@@ -71,7 +72,7 @@ class SidecarClient:
         return answer
 
     def order(self, order: Order) -> str:
-        """Give an order; what was done.
+        """Give an order and return what was done.
 
         Raises:
             OrderRefusedError: it was not.

@@ -1,4 +1,4 @@
-"""Who decides: brings plans, orders, checks and history of one sidecar together."""
+"""Brings plans, orders, checks and history of one sidecar together."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ _SAME_RATIO = 0.1
 
 
 class Yardstick:
-    """What a miss of each server counts: its weight and its backend's latency, as they change.
+    """Knows what a miss of each server counts: its weight and its backend's latency, as they
+    change.
 
-    Of one node, as it was when it last changed; of a server that is new nothing changes."""
+    It is of one node, as it was when it last changed; nothing changes for a server that is new."""
 
     def __init__(self) -> None:
         self._servers: dict[str, ServerObservation] = {}
 
     def look(self, observation: Observation) -> str | None:
-        """What has changed, for people; ``None``: nothing has."""
+        """Say what has changed, for people; ``None``: nothing has."""
         weights, latencies = [], []
         for now in observation.servers:
             # Without a latency nothing is known yet of what its misses cost.
@@ -81,7 +82,8 @@ log = logging.getLogger(__name__)
 
 
 class ControlPlane:
-    """Of one sidecar. ``lock`` keeps plans, observations and orders apart; all methods take it.
+    """Decides for one sidecar. ``lock`` keeps plans, observations and orders apart; all methods
+    take it.
 
     Attributes:
         plans, orders, verification, history, series, cgroups, watches: its parts.
@@ -143,18 +145,18 @@ class ControlPlane:
 
     @property
     def observation(self) -> Observation | None:
-        """The last one."""
+        """Return the last observation."""
         return self._cycle.last_observation if self._cycle else None
 
     @property
     def weighed(self) -> Sequence[ServerObservation]:
-        """Each server with its weight and latency, as they were observed last."""
+        """Return each server with its weight and latency, as they were observed last."""
         last = self._asked.last
         return last.servers if last is not None else ()
 
     @property
     def mode(self) -> str:
-        """``recommend`` or ``apply``."""
+        """Return ``recommend`` or ``apply``."""
         return self._store.now.control.mode_with(self._config.mode)
 
     def begin(self, readings: Mapping[str, ServerReading | None]) -> None:
@@ -168,7 +170,7 @@ class ControlPlane:
             self.history.add("start", words)
 
     def _take_over_or_watch(self) -> str:
-        """Which sizes changed by it, see ``Enforcement.begin``."""
+        """Set sizes or only watch; say which changed by it, see ``Enforcement.begin``."""
         control = self._store.now.control
         self._next_try_at = time.monotonic() + TRY_SECONDS
         self.trouble = None
@@ -223,7 +225,7 @@ class ControlPlane:
     def fitted(
         self, before_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int], why: str
     ) -> None:
-        """Sizes were changed for the budget's sake, and by no plan."""
+        """Note that sizes were changed for the budget's sake, and by no plan."""
         with self._lock:
             moved = {n: size for n, size in sizes_bytes.items() if size != before_bytes[n]}
             held = self._store.now.control.held
@@ -242,7 +244,7 @@ class ControlPlane:
                 self.verification.disturbed(f"sizes were changed: {why}")
 
     def note_step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
-        """A step of the curves is over that took so long."""
+        """Note that a step of the curves is over that took so long."""
         with self._lock:
             self.verification.step(counts, seconds)
             readings = self._actuator.readings
@@ -256,7 +258,7 @@ class ControlPlane:
     def _step_gain(
         self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
     ) -> None:
-        """While sizes are kept, and where all servers had one before."""
+        """Count the gain while sizes are kept, and where all servers had one before."""
         control = self._store.now.control
         installed = control.installed_bytes
         if not control.engaged or self.observation is None or 0 in installed.values():
@@ -265,7 +267,7 @@ class ControlPlane:
         self.gain = with_step(self.gain, servers, counts, in_force_bytes, installed, seconds)
 
     def problems(self) -> list[str]:
-        """What keeps decisions from being carried out or kept, for people."""
+        """Say what keeps decisions from being carried out or kept, for people."""
         waiting = ", ".join(self._store.now.control.restoring_bytes)
         return [
             *(
@@ -278,7 +280,7 @@ class ControlPlane:
         ]
 
     def predicted_hit_ratios(self) -> dict[str, float]:
-        """What the curves say of the sizes that are wanted now."""
+        """Return what the curves say of the sizes that are wanted now."""
         wanted: dict[str, int] = {}
         if not self._actuator.looks_on:
             held, targets = self._store.now.control.held, self._store.now.targets_bytes
@@ -320,7 +322,7 @@ class ControlPlane:
         self.recommended = RecommendedGain(time.time())
 
     def _resized(self, name: str, from_bytes: int, to_bytes: int, words: str) -> None:
-        """By no plan: what was recommended is told from then on."""
+        """Note a change by no plan: what was recommended is told from then on."""
         self._note_change(name, from_bytes, to_bytes, words)
         self.recommended = RecommendedGain(time.time())
 

@@ -1,4 +1,4 @@
-"""From servers that are only watched to servers whose sizes are kept, and back."""
+"""Leads from servers that are only watched to servers whose sizes are kept, and back."""
 
 from __future__ import annotations
 
@@ -34,17 +34,16 @@ from solver_lambda.documents.units import format_size
 log = logging.getLogger(__name__)
 
 
-# What servers have when a plan that is under way stops.
 def stopped_sizes(
     state: SidecarState,
     in_force_bytes: Mapping[str, int],
     actuator: Actuator,
     contested: Container[str],
 ) -> dict[str, int]:
-    """Of each that is being given another size, what it has, but no farther than where it was
-    brought from and to: what somebody has set since (``contested``), or a restarted server's own
-    file, nobody wants. None where sizes are on the way for what somebody needs, or back from there:
-    that is no plan."""
+    """Return what servers have when a plan that is under way stops. Each that is being given
+    another size keeps what it has, but no farther than where it was brought from and to. Nobody
+    wants what somebody has set since (``contested``), or a restarted server's own file. There are
+    none where sizes are on the way for what somebody needs, or back from there: that is no plan."""
     targets, room = state.targets_bytes, state.room
     if room is not None and room.made_bytes == targets and not actuator.convergence.is_by_plan:
         return {}
@@ -65,7 +64,6 @@ def stopped_sizes(
     return {name: size for name, size in stopped.items() if size != targets[name]}
 
 
-# Before any size is set: no cache is emptied by what is not known yet.
 # A sidecar in a cgroup of its own reads that cgroup's limit, wherever the servers are. A server
 # that is busy as it is asked for the first time may have any size.
 MOST_CUT_RATIO = 0.1
@@ -74,7 +72,7 @@ MOST_CUT_RATIO = 0.1
 def check_first_cut(
     actuator: Actuator, readings: Mapping[str, ServerReading], *, is_saved: bool
 ) -> None:
-    """Before the servers are taken over.
+    """Check before any size is set: no cache is to be emptied by what is not known yet.
 
     Raises:
         DocumentError: a budget that is a share, of a memory that nobody named, would take more than
@@ -110,8 +108,9 @@ def check_first_cut(
 def unread_sizes(
     servers: Sequence[ServerConfig], found_bytes: Mapping[str, int], budget_bytes: int
 ) -> dict[str, int]:
-    """Sizes of those that were never read: equal parts of what is left beside the sizes that were
-    found; empty where that is too little for their minima, or where one has no limit."""
+    """Return sizes of those that were never read: equal parts of what is left beside the sizes that
+    were found. There are none where that is too little for their minima, or where one has no
+    limit."""
     unread = [server for server in servers if server.name not in found_bytes]
     if not unread or not all(found_bytes.values()):
         return {}
@@ -126,7 +125,7 @@ _WHY = {False: "SPREDS began to keep sizes", True: "sizes are set again"}
 
 
 class Enforcement:
-    """Of one node's servers.
+    """Begins to keep the sizes of one node's servers, and stops.
 
     Attributes:
         changed: told of each size that goes back: the server, from, to (bytes), and why.
@@ -140,11 +139,11 @@ class Enforcement:
 
     @property
     def budget_bytes(self) -> int:
-        """Which sizes sum to at most, as it is now."""
+        """Return what sizes sum to at most, as it is now."""
         return self._actuator.budget.bytes
 
     def found(self, readings: Mapping[str, ServerReading | None]) -> None:
-        """While nobody has planned anything, take what servers have for what is wanted."""
+        """Take what servers have for what is wanted, while nobody has planned anything."""
         seen = {name: reading for name, reading in readings.items() if reading}
         with self._store.update() as state:
             servers, budget_bytes = self.config.servers, self._actuator.budget.bytes
@@ -211,20 +210,20 @@ class Enforcement:
 
     @property
     def sizes_now(self) -> dict[str, int]:
-        """Which servers are to have now, on their way to what is wanted."""
+        """Return what servers are to have now, on their way to what is wanted."""
         return {**self._store.now.targets_bytes, **self._actuator.intermediate_sizes.sizes_bytes}
 
     def sizes_in_force(self) -> dict[str, int]:
-        """``maxmemory`` as last read (0: no limit); of who does not answer, what is wanted."""
+        """Return ``maxmemory`` as last read (0: no limit), or what is wanted if nobody answers."""
         limits = {
             name: reading.maxmemory_bytes for name, reading in self._actuator.readings.items()
         }
         return {**self._store.now.targets_bytes, **limits}
 
     def sizes_to_come_back_to(self) -> dict[str, int]:
-        """What each server is to have now (0: no limit), also while memory is being handed over: in
-        the middle of that nobody planned what it has. Where nothing is ours to keep, or somebody
-        set a size by hand, what it has."""
+        """Return what each server is to have now (0: no limit), also while memory is being handed
+        over: nobody planned what it has in the middle of that. It is what it has where nothing is
+        ours to keep, or somebody set a size by hand."""
         in_force, state = self.sizes_in_force(), self._store.now
         if not state.control.engaged:
             return in_force
@@ -253,11 +252,12 @@ class Enforcement:
             return state.targets_bytes
 
     def contested(self) -> set[str]:
-        """Servers that have sizes which somebody set by hand, and that are to be put back."""
+        """Return servers that have sizes which somebody set by hand, and that are to be put
+        back."""
         return {one.name for one in self._actuator.latest if one.contested}
 
     def objection_to(self, plan: AdaptationPlan, made_with: tuple[ServerConfig, ...]) -> str | None:
-        """Why its sizes cannot be had now, though they could when it was made, with these
+        """Say why its sizes cannot be had now, though they could when it was made, with these
         servers' bounds: one that had to cut them may."""
         planned = {server.name: server.maxmemory_bytes for server in plan.servers}
         for server, then in zip(self.config.servers, made_with, strict=True):
@@ -286,7 +286,7 @@ class Enforcement:
     def _engage(
         self, targets_bytes: Mapping[str, int] | None, purpose: str, asked: Asked = None
     ) -> dict[str, int]:
-        """The sizes to begin with."""
+        """Begin to keep sizes; return those to begin with."""
         readings, state = self._seen()
         if not (was_engaged := state.control.engaged):
             check_first_cut(self._actuator, readings, is_saved=self._store.is_saved)
@@ -334,21 +334,21 @@ class Enforcement:
         return sizes
 
     def _seen(self) -> tuple[Mapping[str, ServerReading], SidecarState]:
-        """What servers say, and what is known, also of their roles and of the budget."""
+        """Return what servers say, and what is known, also of their roles and of the budget."""
         self._actuator.look_at_budget()
         follow_roles(self._store, self._actuator.readings)
         return self._actuator.readings, self._store.now
 
     def _before_room(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes before others made room for needs that were over when nobody looked."""
+        """Return the sizes before others made room for needs that were over when nobody looked."""
         state = self._store.now
         if state.room is None or state.room.still_needed(least_bytes):
             return {}
         return state.without_needs
 
     def give_back(self) -> tuple[dict[str, int], dict[str, str]]:
-        """The sizes from before SPREDS, whatever the budget is, and nothing more is set: at once,
-        or of servers that do not answer when they do.
+        """Give back the sizes from before SPREDS, whatever the budget is, and set nothing more: at
+        once, or to servers that do not answer when they do.
 
         Returns:
             The sizes, 0 for no limit; and why, of those that do not have theirs.

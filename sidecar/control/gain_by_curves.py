@@ -1,5 +1,5 @@
-"""What sizes save, by the curves of the reads that came: those in force, against those that were
-found, and those of plans that nobody carries out."""
+"""Counts what sizes save, by the curves of the reads that came. It compares those in force with
+those that were found, and counts those of plans that nobody carries out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def counted_misses(
     other_bytes: Mapping[str, int],
     seconds: float,
 ) -> Counted:
-    """What a step of so many seconds counted by the curves, with sizes in force and with others.
+    """Return what a step of so many seconds counted by the curves, with sizes in force and with
+    others.
 
     Caches are taken to be full at once. A server of unknown size is left out, and one whose other
     size is 0, no limit, keeps what it has.
@@ -43,7 +44,7 @@ def with_step(
     installed_bytes: Mapping[str, int],
     seconds: float,
 ) -> GainSinceInstallation:
-    """The gain, or one that begins now, with the reads of a step of so many seconds."""
+    """Return the gain, or one that begins now, with the reads of a step of so many seconds."""
     pinned_bytes = {name: one.pinned_bytes for name, one in counts.items()}
     since = gain or GainSinceInstallation(time.time(), {}, counted_reads(servers), pinned_bytes)
     found_bytes = since.found_bytes(installed_bytes, in_force_bytes, pinned_bytes)
@@ -51,8 +52,8 @@ def with_step(
 
 
 def access_seconds(servers: Sequence[ServerObservation], counted: Counted) -> tuple[float, float]:
-    """Weighted time that these reads take at the weights and latencies that ``servers`` have, with
-    the sizes in force and with the others."""
+    """Return the weighted time that these reads take at the weights and latencies that ``servers``
+    have, with the sizes in force and with the others."""
     now_seconds = other_seconds = 0.0
     for server in servers:
         reads, misses, other_misses = counted.get(server.name, (0.0, 0.0, 0.0))
@@ -63,7 +64,8 @@ def access_seconds(servers: Sequence[ServerObservation], counted: Counted) -> tu
 
 
 class RecommendedGain:
-    """Since ``since_seconds`` (Unix time), when the first of them was made."""
+    """Counts what plans would save that nobody carries out, since ``since_seconds`` (Unix time),
+    when the first of them was made."""
 
     def __init__(self, since_seconds: float) -> None:
         self.since_seconds = since_seconds
@@ -77,7 +79,7 @@ class RecommendedGain:
         sizes_bytes: Mapping[str, int],
         now_seconds: float,
     ) -> None:
-        """From now on with these sizes."""
+        """Count with these sizes from now on."""
         if not self._servers:
             self.since_seconds = now_seconds
         self._servers, self._sizes_bytes = servers, dict(sizes_bytes)
@@ -85,12 +87,12 @@ class RecommendedGain:
     def step(
         self, counts: Mapping[str, ReadCounts], in_force_bytes: Mapping[str, int], seconds: float
     ) -> None:
-        """A step is over that took so long."""
+        """Count a step that is over and took so long."""
         step = counted_misses(counts, in_force_bytes, self._sizes_bytes, seconds)
         self._counted = added(self._counted, step)
 
     @property
     def ratio(self) -> float | None:
-        """Of the mean access time; ``None`` if nothing was read."""
+        """Return the share of the mean access time that is saved; ``None`` if nothing was read."""
         spent, would = access_seconds(self._servers, self._counted)
         return 1 - would / spent if spent else None

@@ -1,4 +1,4 @@
-"""What was decided, by whom and why, and what came of it: one JSON object a line."""
+"""Keeps what was decided, by whom and why, and what came of it: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from sidecar.control.history_entry import read_entry
 
 log = logging.getLogger(__name__)
 
-# Room for the history's entries: of its own for each kind, so that no flood pushes out another.
-# Who gives orders has a share of it.
 
 # Entries that are kept of each kind, and of each order that had an effect.
 MOST = {"plan": 4000, "check": 2000}
@@ -34,7 +32,7 @@ WITHOUT_EFFECT = "order without effect"
 
 
 def room_of(entry: Mapping[str, Any]) -> str:
-    """The name of the room that an entry is kept in."""
+    """Return the name of the room that an entry is kept in."""
     if entry.get("had_effect") is False:
         return WITHOUT_EFFECT
     what = (entry.get("order") or {}).get("what")
@@ -44,11 +42,10 @@ def room_of(entry: Mapping[str, Any]) -> str:
 
 
 def giver_of(entry: Mapping[str, Any]) -> str:
-    """Who gave the order of an entry, as the system or the token says: neither the name that he
-    gave himself, which stands before it, nor the address or the number of a user without a name, of
-    which he may have many. Of sizes that were changed for the budget's sake it is the reason, which
-    names the servers whose clients may have brought it about. Of what a server did it is the
-    server."""
+    """Return who gave the order of an entry, as the system or the token says. The name that he gave
+    himself stands before it and is left out. So are the address and the number of a user without a
+    name, of which he may have many. Sizes changed for the budget's sake have their reason, which
+    names the servers whose clients may have brought it about. What a server did has the server."""
     if entry["kind"] == "budget":
         return str(entry["words"]).partition(":")[0]
     if entry["kind"] == "server":
@@ -58,7 +55,8 @@ def giver_of(entry: Mapping[str, Any]) -> str:
 
 
 class _Room:
-    """Entries of one kind, by who gave them. What goes is the oldest of whoever has the most."""
+    """Keeps entries of one kind, by who gave them. What goes is the oldest of whoever has the
+    most."""
 
     def __init__(self) -> None:
         self.of_givers: dict[str, dict[int, bytes]] = {}
@@ -81,15 +79,16 @@ class _Room:
 
 
 class Rooms:
-    """Entries as JSON texts, by their numbers, which rise. Not for two threads at once."""
+    """Keeps entries as JSON texts, by their numbers, which rise. Each kind has room of its own, so
+    that no flood pushes out another. Two threads must not use it at once."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, _Room] = {}
         self._last_number = 0
 
     def put(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep an entry, with its number, or in place of the one that has its number and time; the
-        entry with its number."""
+        """Keep an entry, with its number, or in place of the one that has its number and time.
+        Return the entry with its number."""
         name, giver, given = room_of(entry), giver_of(entry), entry.get("number")
         room = self._rooms.setdefault(name, _Room())
         number = given if isinstance(given, int) else 0
@@ -114,13 +113,13 @@ class Rooms:
         return any(number in own for own in self._all())
 
     def all(self) -> list[bytes]:
-        """The oldest first."""
+        """Return all entries, the oldest first."""
         entries = [entry for own in self._all() for entry in own.items()]
         return [text for _, text in sorted(entries)]
 
     def page(self, limit: int, before: int) -> list[bytes]:
-        """The last ``limit`` entries whose numbers are below ``before``, the oldest first; fewer
-        where they are long, but one if there is one."""
+        """Return the last ``limit`` entries whose numbers are below ``before``, the oldest first;
+        fewer where they are long, but one if there is one."""
         found: list[tuple[int, bytes]] = []
         for own in self._all():
             entries = list(own.items())
@@ -149,14 +148,14 @@ MOST_LINE_BYTES = 1 << 20
 
 
 def history_path(state_file: Path) -> Path:
-    """Where the history of the sidecar with this state lies."""
+    """Return where the history of the sidecar with this state lies."""
     return state_file.with_name(f"{state_file.name}.history")
 
 
 def read_history(path: Path, limit: int = MOST_READ) -> list[dict[str, Any]]:
-    """The last entries, the newest last; none if there is no file. Half a line, as a crash leaves
-    it, is left out, and so is what somebody made of it that cannot be (see ``read_entry``). A line
-    stands for an earlier one with its number, which it repeats with a higher count.
+    """Return the last entries, the newest last; none if there is no file. Half a line, as a crash
+    leaves it, is left out, and so is what somebody made of it that cannot be (see ``read_entry``).
+    A line stands for an earlier one with its number, which it repeats with a higher count.
 
     Raises:
         OSError: it is there and cannot be read.
@@ -179,9 +178,9 @@ def read_history(path: Path, limit: int = MOST_READ) -> list[dict[str, Any]]:
 
 
 class History:
-    """Entries by any thread; in memory only where there is no file. Old ones are dropped, by number
-    of each kind (see ``Rooms``) and by age: from the file at a start, and when it has twice as many
-    as are kept."""
+    """Keeps entries by any thread, in memory only where there is no file. Old ones are dropped, by
+    number of each kind (see ``Rooms``) and by age. They leave the file at a start, and when it has
+    twice as many as are kept."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -209,7 +208,7 @@ class History:
         return self._add(entry)
 
     def amend(self, entry: dict[str, Any], words: str, **details: Any) -> dict[str, Any]:
-        """More is known by now of what an entry says; the entry as it is then."""
+        """Change an entry of which more is known by now; return it as it is then."""
         return self._add({**entry, "words": words, **details})
 
     def add_without_effect(self, words: str, *, by: str, order: dict[str, Any]) -> None:
@@ -240,7 +239,7 @@ class History:
             return self._rooms.page(limit, before)
 
     def tail(self, limit: int) -> list[dict[str, Any]]:
-        """The last entries, the newest last."""
+        """Return the last entries, the newest last."""
         with self._lock:
             texts = self._rooms.all()
         return [json.loads(text) for text in texts[-limit:]] if limit > 0 else []
@@ -249,7 +248,7 @@ class History:
         return now - entry["at_seconds"] < REPEAT_SECONDS and self._rooms.has(entry["number"])
 
     def _add(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """The entry with its number."""
+        """Add an entry; return it with its number."""
         with self._lock:
             entry = self._rooms.put(entry)
             if self._path is not None:
@@ -275,8 +274,8 @@ class History:
             self._unwritten += 1
 
     def _write_later(self, path: Path) -> None:
-        """All that is kept, as the file may end with half a line, and that there was a gap. Raises
-        OSError."""
+        """Write all that is kept, as the file may end with half a line, and that there was a gap.
+        Raises OSError."""
         self._write_kept(path)
         since, now = self._unwritten_since_seconds, time.time()
         words = (
@@ -304,7 +303,7 @@ class History:
 
 
 def sizes_since(had_bytes: Mapping[str, int], wanted_bytes: Mapping[str, int]) -> dict[str, Any]:
-    """An entry's sizes, by server, if others are wanted now than before."""
+    """Return an entry's sizes, by server, if others are wanted now than before."""
     if wanted_bytes == had_bytes:
         return {}
     return {"sizes_before_bytes": had_bytes, "sizes_bytes": wanted_bytes}

@@ -1,4 +1,4 @@
-"""An entry of the history as it is read: whoever edited the file, its values have their types."""
+"""Reads an entry of the history: whoever edited the file, its values have their types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_UNIX_SECONDS = 253_402_300_799.0
 
 
 def read_entry(line: bytes) -> dict[str, Any] | None:
-    """The entry of a line: without what has the wrong type, ``None`` if what each entry of its
+    """Read the entry of a line, without what has the wrong type. ``None`` if what each entry of its
     kind has is wrong or missing."""
     try:
         entry = json.loads(line)
@@ -69,7 +69,7 @@ def _table_of(rule: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 def _is_sound(value: object) -> bool:
-    """Of a key that later versions may have: anything that JSON can say again."""
+    """Whether JSON can say again what a key has that later versions may have."""
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):

@@ -1,4 +1,5 @@
-"""The node's mean access time as its servers counted hits and misses, whatever curves say."""
+"""Measures the node's mean access time as its servers counted hits and misses, whatever curves
+say."""
 
 from __future__ import annotations
 

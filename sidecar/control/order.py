@@ -1,4 +1,4 @@
-"""What people tell a running sidecar to do."""
+"""Describes what people tell a running sidecar to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OrderRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Order:
-    """One order.
+    """Says what somebody wants done.
 
     Attributes:
         what: ``apply``: carry out the last recommended plan, once; ``apply_from_now_on``: and each
@@ -54,8 +54,8 @@ class Order:
 
     @classmethod
     def from_json(cls, fields: Fields, known_by: str = "", uid: int | None = None) -> Order:
-        """``known_by``: who gives it, as a guard says: then the name in ``fields`` may be missing,
-        and stands before it.
+        """Read an order. ``known_by``: who gives it, as a guard says: then the name in ``fields``
+        may be missing, and stands before it.
 
         Raises:
             DocumentError: also for what does not belong to this order.
@@ -81,7 +81,7 @@ class Order:
         return order
 
     def to_json(self) -> dict[str, Any]:
-        """Without the fields of other orders."""
+        """Write it without the fields of other orders."""
         others = {key for key, (owners, _) in _OF_SOME.items() if self.what not in owners}
         others |= set() if self.node else {"node"}
         others |= {"plan"} if self.plan is None else set()

@@ -30,14 +30,14 @@ from solver_lambda.documents.units import format_duration, format_size
 log = logging.getLogger(__name__)
 
 
-# Sizes that somebody set by hand, once their servers take part in plans again.
 def given_back(
     names: Collection[str],
     state: SidecarState,
     readings: Mapping[str, ServerReading],
     changed: Callable[[str, int, int, str], None],
 ) -> str:
-    """Where servers go that were held at such a size, for people; ``changed`` is told of each."""
+    """Say where servers go whose size was set by hand, once they take part in plans again.
+    ``changed`` is told of each."""
     ways = []
     for name in names:
         reading, wanted = readings.get(name), state.targets_bytes.get(name)
@@ -66,7 +66,7 @@ _AGAIN_SECONDS = 60.0
 
 
 class OrderHandler:
-    """Of one sidecar. ``lock`` keeps orders apart from plans and observations.
+    """Carries out one sidecar's orders. ``lock`` keeps them apart from plans and observations.
 
     Attributes:
         resized: told that other sizes are planned now, by an order or the end of a pause.
@@ -95,7 +95,7 @@ class OrderHandler:
         self._pause_ends_at = math.inf
 
     def order(self, order: Order) -> str:
-        """Carry it out; what was done, for people. Raises OrderRefusedError."""
+        """Carry an order out; say what was done, for people. Raises OrderRefusedError."""
         if order.node not in (None, self.config.node):
             raise OrderRefusedError(
                 f"it is for node {order.node}, and this is the sidecar of {self.config.node}"
@@ -132,7 +132,7 @@ class OrderHandler:
         return done
 
     def _in_force(self) -> tuple[object, ...]:
-        """What an order can change, apart from who ordered it and when."""
+        """Return what an order can change, apart from who ordered it and when."""
         control = self._control
         return (
             *(control.mode, control.file_mode, control.wait, control.server_waits, control.held),
@@ -142,14 +142,14 @@ class OrderHandler:
         )
 
     def _wanted_by(self, order: Order) -> dict[str, int]:
-        """The sizes an order wants: those before SPREDS where it goes back to these."""
+        """Return the sizes an order wants: those before SPREDS where it goes back to these."""
         wanted = self._store.now.targets_bytes
         if order.to != "installation":
             return wanted
         return wanted | {name: size for name, size in self._control.installed_bytes.items() if size}
 
     def tick(self, now_seconds: float) -> None:
-        """Again and again: end a pause whose time is over, by the clock or by how long it was."""
+        """End a pause whose time is over, by the clock or by how long it was; to be repeated."""
         pause = self._control.pause
         if pause is None or pause.until_seconds is None:
             return
@@ -228,7 +228,7 @@ class OrderHandler:
         return f"nothing is set {length}"
 
     def _end_pause(self) -> str:
-        """What is done now. Raises DocumentError; then it goes on."""
+        """End the pause; say what is done now. Raises DocumentError; then it goes on."""
         control = self._control
         keeps = control.engaged or control.mode_with(self.config.mode) == "apply"
         went = self._enforcement.begin() if keeps else ""
@@ -292,16 +292,16 @@ class OrderHandler:
         return f"going back to {ordered_sizes(sizes, self._has())}{near}; {until}"
 
     def _has(self) -> dict[str, int]:
-        """What servers have now; 0 is no limit."""
+        """Return what servers have now; 0 is no limit."""
         return {name: one.maxmemory_bytes for name, one in self._actuator.readings.items()}
 
     def _overtake(self, order: Order) -> None:
-        """The sizes are no longer those of the last plan."""
+        """Note that the sizes are no longer those of the last plan."""
         self._verification.disturbed(f"{order.what} was ordered")
         self._plans.overtaken_by = f"{order.what} by {order.by}"
 
     def _limits(self) -> str:
-        """What keeps sizes from being had, for people."""
+        """Say what keeps sizes from being had, for people."""
         kept = ", ".join(self._actuator.kept())
         return (
             f"budget, bounds and what cannot be given another size now ({kept})"

@@ -32,9 +32,8 @@ from solver_lambda.planning.size_ranges import is_little_known
 log = logging.getLogger(__name__)
 
 
-# What history and log say of a plan.
 def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[str, Any]:
-    """What the history keeps of a plan beside its words."""
+    """Return what the history keeps of a plan beside its words."""
     return {
         "cycle": plan.cycle,
         "decision": plan.decision,
@@ -53,7 +52,7 @@ def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> di
 
 
 def decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
-    """What a plan does and why; ``objection``: why it is not carried out."""
+    """Say what a plan does and why; ``objection``: why it is not carried out."""
     if plan.decision == "keep":
         return f"plan {plan.cycle} keeps all sizes: {_why(plan, gain)}"
     verb = "moves memory" if objection is None else f"would move memory ({objection})"
@@ -61,8 +60,8 @@ def decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) 
 
 
 def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
-    """The reason, what it gains if that does not stand in it, and how little is known. A plan to go
-    back is made because promises were not kept, and not every planner predicts."""
+    """Return the reason, what it gains if that does not stand in it, and how little is known. A
+    plan to go back is made because promises were not kept, and not every planner predicts."""
     words = [reason_words(plan.reason)]
     moves = plan.decision == "apply" and not plan.reason.startswith("back:")
     if moves and gain.words is not None and gain.words not in words[0]:
@@ -71,7 +70,7 @@ def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
 
 
 def sizes_words(plan: AdaptationPlan) -> str:
-    """The sizes that it changes."""
+    """Return the sizes that it changes."""
     return ", ".join(
         f"{server.name} {format_size(server.maxmemory_before_bytes)} -> "
         f"{format_size(server.maxmemory_bytes)}"
@@ -81,8 +80,8 @@ def sizes_words(plan: AdaptationPlan) -> str:
 
 
 def log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain, source: str) -> None:
-    """In short: each server's reason is in the history, and in the plan's document. ``source``:
-    that document, and who made it."""
+    """Log a plan in short: each server's reason is in the history, and in the plan's document.
+    ``source``: that document, and who made it."""
     if plan.decision == "keep":
         known = f"; {gain.known}" if gain.known else ""
         words = "plan: cycle %d, keep, %s, %s%s"
@@ -167,8 +166,8 @@ class PlanApplication:
         return moves and self.not_carried_out_because is None
 
     def take(self, document: bytes, source: str) -> bool:
-        """Judge a plan's document and carry it out; a refusal is counted and logged. Whether it was
-        believed."""
+        """Judge a plan's document and carry it out; return whether it was believed. A refusal is
+        counted and logged."""
         try:
             plan = AdaptationPlan.loads(document, source)
             self._check(plan)
@@ -196,7 +195,7 @@ class PlanApplication:
             )
 
     def _seen_for(self, plan: AdaptationPlan) -> Observation:
-        """What we saw when we asked for it, if it keeps to that. Raises PlanRefusedError."""
+        """Return what we saw when we asked for it, if it keeps to that. Raises PlanRefusedError."""
         asked = self._asked(plan.cycle)
         if asked is None:
             words = f"what was seen in cycle {plan.cycle} is not known any more"
@@ -216,7 +215,7 @@ class PlanApplication:
         log.warning("plan refused: %s", words)
 
     def refuse_other_than(self, cycle: int | None) -> None:
-        """Raises OrderRefusedError where the last plan is not that of this cycle; ``None``: any."""
+        """Refuse if the last plan is not of this cycle; ``None``: any. Raises OrderRefusedError."""
         last = self.last_plan.cycle if self.last_plan else "none"
         if cycle not in (None, last):
             raise OrderRefusedError(f"not plan {cycle}: the last plan is {last}; see `spreds plan`")
@@ -264,7 +263,8 @@ class PlanApplication:
             return f"carrying out plan {plan.cycle}: {sizes_words(plan)}{known}"
 
     def _take(self, plan: AdaptationPlan, asked: Observation, source: str) -> bool:
-        """It passed every check. Raises PlanRefusedError: it does not fit what is now."""
+        """Take a plan that passed every check. Raises PlanRefusedError: it does not fit what is
+        now."""
         objection = None
         if plan.decision == "apply":
             # Not by the plan's own reason: anybody can write one.
@@ -296,7 +296,7 @@ class PlanApplication:
         return True
 
     def _set_targets(self, plan: AdaptationPlan, asked: Observation) -> None:
-        """Raises PlanRefusedError."""
+        """Set a plan's sizes. Raises PlanRefusedError."""
         sizes = _sizes(plan)
         in_force = self._enforcement.sizes_in_force()
         before = self._enforcement.sizes_to_come_back_to()

@@ -1,4 +1,4 @@
-"""What a plan promised, against what came after it, and against no plan at all."""
+"""Compares what a plan promised with what came after it, and with no plan at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEWEST_READS = 1000
 
 @dataclass(frozen=True)
 class Check:
-    """What became of a plan.
+    """Says what became of a plan.
 
     Attributes:
         predicted_seconds, observed_seconds, without_seconds: the node's weighted mean access time
@@ -55,15 +55,15 @@ class Check:
 
     @property
     def realised_ratio(self) -> float | None:
-        """By how much the mean access time was less than without the plan, of that."""
+        """Return the share by which the mean access time was less than without the plan."""
         if self.observed_seconds is None or not self.without_seconds:
             return None
         return 1 - self.observed_seconds / self.without_seconds
 
 
 class PlanOutcome:
-    """Of one plan that was carried out, from then to the next observation; ``before_bytes`` were
-    the sizes in force (0: no limit)."""
+    """Judges one plan that was carried out, from then to the next observation; ``before_bytes``
+    were the sizes in force (0: no limit)."""
 
     def __init__(
         self, observation: Observation, plan: AdaptationPlan, before_bytes: Mapping[str, int]
@@ -98,27 +98,27 @@ class PlanOutcome:
 
     def begin_anew(self, name: str, why: str) -> None:
         """A server has lost keys to something else: what it misses counts when it is full again.
-        Of one that the plan left as it was, the same reads count whatever the sizes are."""
+        If the plan left it as it was, the same reads count whatever the sizes are."""
         for server in self._servers:
             if server.name == name and server.is_changed:
                 server.begin_anew()
                 self._judge_singly(why)
 
     def leave_out(self, name: str, why: str) -> bool:
-        """What a server misses is nothing of the plan's, from now on; whether one is left that was
-        changed."""
+        """Count nothing of what a server misses as the plan's from now on; return whether one is
+        left that was changed."""
         if name in self.changed:
             self._judge_singly(why)
         self._servers = [server for server in self._servers if server.name != name]
         return bool(self.changed)
 
     def _judge_singly(self, why: str) -> None:
-        """Without who gains, a mean tells nothing of the whole."""
+        """Judge servers singly: a mean without those that gain tells nothing of the whole."""
         self._partly_because = self._partly_because or why
 
     @property
     def restarted(self) -> list[str]:
-        """Servers that are another process now than at first: they begin empty."""
+        """Return servers that are another process now than at first: they begin empty."""
         return [server.name for server in self._servers if server.is_restarted]
 
     def know(self, observation: Observation) -> None:
@@ -134,7 +134,7 @@ class PlanOutcome:
 
     @property
     def refuted(self) -> tuple[str, str] | None:
-        """The server whose curves what came refutes most, and why, for people."""
+        """Return the server whose curves what came refutes most, and why, for people."""
         found = {
             server: server.miss_ratio - expected
             for server in self._servers
@@ -151,7 +151,7 @@ class PlanOutcome:
 
     @property
     def changed(self) -> frozenset[str]:
-        """The servers that the plan gave other sizes."""
+        """Return the servers that the plan gave other sizes."""
         return frozenset(server.name for server in self._servers if server.is_changed)
 
     def check(self) -> Check:

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class RoomGivers:
-    """Who lost keys as it made room for others, and misses them until it has filled again.
+    """Knows who on one node lost keys as it made room for others, and misses them until it is full.
 
-    Of one node. What such a server misses is nothing that a plan did, nor one that comes next.
+    No plan is to blame for what such a server misses, nor is one that comes next.
 
     Attributes:
         refilling: servers that have what is planned for them again, or are on the way there, and
@@ -47,7 +47,7 @@ class RoomGivers:
         targets_bytes: Mapping[str, int],
         cycle_seconds: float,
     ) -> None:
-        """``giving``: those that have other sizes for now."""
+        """Look who gives and who fills again. ``giving``: those that have other sizes for now."""
         for name, reading in readings.items():
             if reading is None:
                 continue
@@ -73,7 +73,8 @@ _ROOM_RATIO = 0.05
 
 
 class PlanVerification:
-    """Of one sidecar; called under the lock that keeps plans and observations apart.
+    """Judges the plans of one sidecar; called under the lock that keeps plans and observations
+    apart.
 
     Args:
         asked: the observation of a cycle.
@@ -158,8 +159,9 @@ class PlanVerification:
                 self._outcome.begin_anew(name, f"memory of {name} went to something that passes")
 
     def _beside_room(self, readings: Mapping[str, ServerReading | None]) -> set[str]:
-        """Servers that have other sizes for now, as room for others, or come back from them: what
-        they miss by that is no fault of the plan, and no reason to look away from the others."""
+        """Return servers that have other sizes for now, as room for others, or come back from them.
+        What they miss by that is no fault of the plan, and no reason to look away from the
+        others."""
         room, targets = self._store.now.room, self._store.now.targets_bytes
         if room is None:
             return set()
@@ -241,7 +243,7 @@ class PlanVerification:
         return f"{check.words}; {done}, for without it the plan did no harm; it waits until {until}"
 
     def _let_wait(self, name: str, why: str, *, is_back: bool) -> str:
-        """Until when, for people."""
+        """Let a server wait; say until when, for people."""
         before = self._store.now.control.server_waits.get(name)
         failures = (before.failures if before else 0) + 1
         until_seconds = time.time() + wait_seconds(self._cycle_seconds, failures)
@@ -253,7 +255,7 @@ class PlanVerification:
         return until
 
     def _one_back(self, name: str, cycle: int) -> tuple[str, bool]:
-        """The part of one server alone; what came of it, and whether it could be taken back."""
+        """Take back the part of one server alone; say what came of it, and whether it could be."""
         state = self._store.now
         # What others made room for passes, and is nothing that was planned.
         planned = state.targets_bytes | state.without_needs
@@ -313,15 +315,16 @@ class PlanVerification:
 
 
 def wait_seconds(cycle_seconds: float, failures: int) -> float:
-    """How long no plan is carried out after so many in a row that failed."""
+    """Return how long no plan is carried out after so many in a row that failed."""
     return cycle_seconds * float(1 << min(failures, _MOST_DOUBLINGS))
 
 
 def sizes_with_one_back(
     name: str, before_bytes: Mapping[str, int], now_bytes: Mapping[str, int], budget_bytes: int
 ) -> dict[str, int]:
-    """All sizes now, but ``name`` has what it had before. Where that exceeds the budget, those that
-    have grown since give it back, in proportion to what they got and no more than that."""
+    """Return all sizes now, but ``name`` has what it had before. Where that exceeds the budget,
+    those that have grown since give it back, in proportion to what they got and no more than
+    that."""
     sizes = {**now_bytes, name: before_bytes[name]}
     excess_bytes = sum(sizes.values()) - budget_bytes
     grown = {

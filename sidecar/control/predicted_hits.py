@@ -1,4 +1,4 @@
-"""The hit ratios that the curves let expect, where the curves say anything."""
+"""Predicts hit ratios by the curves, where the curves say anything."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def predicted_hit_ratios(
     readings: Mapping[str, ServerReading],
     wanted_bytes: Mapping[str, int],
 ) -> dict[str, float]:
-    """By the curves of ``observation``, at the sizes that are wanted now, whoever gave them; at
-    those in force, where nothing is wanted. Without servers whose curve says nothing."""
+    """Predict by the curves of ``observation``, at the sizes that are wanted now, whoever gave
+    them, or at those in force where none is wanted. Servers whose curve says nothing are left
+    out."""
     sizes = {name: reading.size_bytes for name, reading in readings.items()} | dict(wanted_bytes)
     return {
         server.name: 1.0 - float(server.curve.miss_ratio(float(sizes[server.name])))

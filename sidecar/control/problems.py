@@ -1,4 +1,4 @@
-"""What an operator should look into, by the rest of the status document."""
+"""Tells what an operator should look into, by the rest of the status document."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def problems_of(
     silent_seconds: Callable[[str], float],
     takers: Collection[str] = (),
 ) -> list[str]:
-    """A sentence each, with its remedy where there is one. ``mode``: that is in force;
-    ``counted_bytes``: what each server counts with in the budget, as far as that is known;
-    ``silent_seconds``: for how long each has sent no samples; ``takers``: who exceeds it."""
+    """Say in a sentence each what is wrong, with its remedy where there is one. ``mode``: that is
+    in force; ``counted_bytes``: what each server counts with in the budget, as far as that is
+    known; ``silent_seconds``: for how long each has sent no samples; ``takers``: who exceeds it."""
     command = _command_to_set(state, mode)
     found = [
         _unread(one, counted_bytes.get(one["name"]))
@@ -108,7 +108,7 @@ def _by_hand(name: str, size_bytes: int, server: Mapping[str, Any] | None) -> st
 
 
 def _given_for(name: str, size_bytes: int, state: SidecarState) -> str:
-    """What the others gave beside a server; empty where it is nothing, or on its way back."""
+    """Say what the others gave beside a server; empty where it is nothing, or on its way back."""
     room = state.room
     if room is None or name not in room.beside_bytes:
         return ""
@@ -123,7 +123,7 @@ def _given_for(name: str, size_bytes: int, state: SidecarState) -> str:
 
 
 def _most_beside(servers: Sequence[Mapping[str, Any]]) -> str:
-    """Whose pages hold most that is not in use."""
+    """Name the server whose pages hold most that is not in use."""
     up = [one for one in servers if one["up"]]
     most = max(up, key=lambda one: one["rss_bytes"] - one["used_bytes"], default=None)
     if most is None:
@@ -150,7 +150,7 @@ def _used_too_much(servers: Sequence[Mapping[str, Any]], budget: Mapping[str, An
 
 
 def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterator[str]:
-    """For whom others made room, and have not got it back."""
+    """Say for whom others made room, and have not got it back."""
     if state.room is None or state.room.is_returned:
         return
     volatile = [o["name"] for o in servers if (o["policy"] or "").startswith("volatile-")]
@@ -165,7 +165,7 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
 
 
 def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Who makes nearly all reads, by what it says itself."""
+    """Say who makes nearly all reads, by its own word."""
     # What one that is down said last is no share of what the others say now.
     rates = {one["name"]: one.get("reads_per_second") or 0.0 for one in servers if one["up"]}
     if len(rates) < _FEWEST_TO_OUTWEIGH:
@@ -236,7 +236,8 @@ def _unread(server: Mapping[str, Any], counted_bytes: int | None) -> str:
 
 
 def _command_to_set(state: SidecarState, mode: str) -> str | None:
-    """After which sizes are set, ``None`` if they are already, as far as they can be."""
+    """Return the command after which sizes are set, ``None`` if they are already, as far as they
+    can be."""
     if state.control.pause:
         return "'spreds resume'"  # nothing is set in a pause, whoever orders it
     return None if state.control.engaged or mode == "apply" else "'spreds apply --from-now-on'"
@@ -245,7 +246,8 @@ def _command_to_set(state: SidecarState, mode: str) -> str | None:
 def _what_becomes_of_it(
     servers: Sequence[Mapping[str, Any]], command: str | None, takers: Collection[str]
 ) -> str:
-    """Of a sum of sizes above the budget; ``command``: after which the sidecar sets sizes."""
+    """Say what becomes of a sum of sizes above the budget. ``command``: after which sizes are
+    set."""
     if command:
         return f"{command} brings it below, or raise memory.budget"
     if takers:

@@ -1,4 +1,4 @@
-"""Sizes, hit ratios and access times over time, for a picture; in memory only."""
+"""Keeps sizes, hit ratios and access times over time, for a picture; in memory only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST_READS = 20
 
 @dataclass(frozen=True)
 class _Point:
-    """At one time: by server, ``maxmemory`` and hit ratios; mean access times in seconds."""
+    """Has by server ``maxmemory`` and hit ratios at one time; mean access times in seconds."""
 
     at_seconds: float
     sizes_bytes: dict[str, int] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Point:
 
 
 class Series:
-    """Of one node; not for use by two threads at once, but any may ask for ``table``.
+    """Keeps one node's points; not for use by two threads at once, but any may ask for ``table``.
 
     Attributes:
         hit_ratios, reads_per_second: of each server since the last point but one, or for the last
@@ -104,18 +104,19 @@ class Series:
         )
 
     def _counted_from(self, name: str, run_id: str) -> ServerReading | None:
-        """The first reading of this process that is not too old."""
+        """Return the first reading of this process that is not too old."""
         known = (readings.get(name) for _, readings in self._readings)
         return next((one for one in known if one is not None and one.run_id == run_id), None)
 
     def mark(self, at_seconds: float, words: str) -> None:
-        """From then on (Unix time) mean access times are not to be compared with those before."""
+        """Mark that mean access times from then on (Unix time) are not to be compared with earlier
+        ones."""
         self._marks.append({"at_seconds": at_seconds, "words": words})
 
     def _mean_seconds(
         self, servers: Mapping[str, ServerObservation], hit_ratios: Mapping[str, float]
     ) -> float | None:
-        """Weighted by the reads of now; ``None`` if that is not known."""
+        """Return the mean weighted by the reads of now; ``None`` if that is not known."""
         counted = {
             name: (rate, 1 - hit_ratios[name])
             for name, rate in self.reads_per_second.items()
@@ -124,7 +125,7 @@ class Series:
         return access_seconds_of(counted, servers.values())
 
     def table(self) -> dict[str, Any]:
-        """Columns, the oldest first; ``None`` where nothing is known."""
+        """Return columns, the oldest first; ``None`` where nothing is known."""
         points = list(self._points)
         names = sorted({name for point in points for name in point.sizes_bytes})
         return {

@@ -1,4 +1,4 @@
-"""Restarts, outages and changes of role of servers, for the history."""
+"""Notices restarts, outages and changes of role of servers, for the history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESTARTED = "was restarted"
 
 @dataclass(frozen=True)
 class _Known:
-    """What was told of one server, or is; times are Unix time.
+    """Keeps what was told of one server, or is; times are Unix time.
 
     Attributes:
         run_id: of its process; empty: it has not been seen yet.
@@ -36,7 +36,8 @@ class _Known:
 
 
 class ServerEvents:
-    """Of one sidecar. ``run_ids``: of the processes that the last one saw."""
+    """Notices what happens to one sidecar's servers. ``run_ids``: of the processes that the last
+    one saw."""
 
     def __init__(self, run_ids: Mapping[str, str]) -> None:
         self._told = {name: _Known(run_id) for name, run_id in run_ids.items()}
@@ -97,7 +98,7 @@ def _here(told: _Known, reading: ServerReading, now_seconds: float) -> tuple[_Kn
 
 
 def set_again(name: str, words: str, state: SidecarState) -> str:
-    """Of a server that was restarted, which size it gets, whatever its own file says."""
+    """Say which size a restarted server gets, whatever its own file says."""
     held = state.control.held.get(name)
     size_bytes = held.bytes if held else state.targets_bytes.get(name)
     if _RESTARTED not in words or not size_bytes or not state.control.sets_sizes:

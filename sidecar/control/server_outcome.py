@@ -1,4 +1,4 @@
-"""What a plan promised of one server, against what came."""
+"""Compares what a plan promised of one server with what came."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _EVICTING_TIMES, _EVICTING_SECONDS = 3, 1.0
 
 
 class EvictingSteadily:
-    """Whether a server evicts for its own keys: one of large values is full as it is, however far
-    below its limit each eviction takes it. For a client's buffers a server evicts while they last,
-    and fills then without evicting."""
+    """Tells whether a server evicts for its own keys. One of large values is full as it is, however
+    far below its limit each eviction takes it. A server evicts for a client's buffers while they
+    last, and then fills without evicting."""
 
     def __init__(self) -> None:
         self._first: ServerReading | None = None
@@ -45,7 +45,7 @@ class EvictingSteadily:
         self._times = 0
 
     def look(self, reading: ServerReading, *, is_usual: bool) -> bool:
-        """``is_usual``: nothing but keys takes memory just now."""
+        """Whether it evicts for its own keys. ``is_usual``: nothing but keys takes memory now."""
         first = self._first = self._first or reading
         self._is_usual &= is_usual
         if reading.at_seconds >= first.at_seconds + _EVICTING_SECONDS:
@@ -97,7 +97,7 @@ class ServerOutcome:
         self._sampled_reads = 0.0
 
     def _is_full_of_keys(self, reading: ServerReading) -> bool:
-        """Whatever else takes memory just now."""
+        """Whether keys fill it, whatever else takes memory just now."""
         usual_bytes = FULL_RATIO * reading.size_bytes - self._least_baseline_bytes
         return reading.counted_bytes - reading.baseline_bytes >= usual_bytes
 
@@ -108,7 +108,7 @@ class ServerOutcome:
 
     @property
     def harm_seconds(self) -> float:
-        """So much longer all its reads took, by its weight, than with the size before."""
+        """Return how much longer all its reads took, by its weight, than with the size before."""
         per_miss = self.weight * self.cost.penalty_seconds
         return per_miss * self.reads * (self.miss_ratio - self.miss_ratio_without)
 
@@ -186,7 +186,7 @@ class ServerOutcome:
 
     @property
     def error(self) -> float:
-        """Standard error of the prediction and of what was counted, of a miss ratio."""
+        """Return the standard error of the prediction and of what was counted, of a miss ratio."""
         if not self.is_changed or not self.reads:
             return 0.0
         ratio = self.miss_ratio
@@ -194,9 +194,9 @@ class ServerOutcome:
 
     @property
     def gain_error(self) -> float:
-        """Standard error of what another size changed, of a miss ratio: of a curve that explains
-        what was seen, two points are farther off together than one is from the other. The reads
-        between them are what is sampled; what they leave unexplained counts as well."""
+        """Return the standard error of what another size changed, of a miss ratio. On a curve that
+        explains what was seen, two points are farther off together than one is from the other. The
+        reads between them are what is sampled; what they leave unexplained counts as well."""
         if not self.is_changed or not self.reads or not self._explains_what_came:
             return self.error
         ratio, now = self.miss_ratio, self._curve_misses / self._curve_reads
@@ -217,9 +217,10 @@ class ServerOutcome:
 
     @property
     def refuted_at(self) -> float | None:
-        """The most that its curves can make of its miss ratio, where it misses more with less than
-        it had: more than the plan expected, and than the reads since then explain. ``None``: it
-        does not, or too little has come. More was not missed before the plan, either."""
+        """Return the most that its curves can make of its miss ratio, where it misses more with
+        less than it had. It misses more than the plan expected, and than the reads since then
+        explain. ``None``: it does not, or too little has come. More was not missed before the plan,
+        either."""
         reads = self.reads - self._step_reads
         if self._last is None or reads < _REFUTING_READS or self._miss_ratio_before is None:
             return None
@@ -236,9 +237,9 @@ class ServerOutcome:
 
     @property
     def miss_ratio_without(self) -> float:
-        """As the size before would have made it.
+        """Return the miss ratio that the size before would have made.
 
-        By the curve of the window itself, if that explains what was seen: the load may be another
+        It goes by the curve of the window, if that explains what was seen: the load may be another
         one now. Otherwise the curve is what is wrong, and only what the server said before the plan
         is left.
         """

@@ -1,4 +1,4 @@
-"""What the status document says of one server, in its units."""
+"""Tells what the status document says of one server, in its units."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_CURVE_POINTS = 200
 
 
 class KnownServers(NamedTuple):
-    """By server, what is asked of all at once."""
+    """Has by server what is asked of all at once."""
 
     seen: dict[str, ServerObservation]
     planned: dict[str, ServerPlan]  # as far as no order came after the plan
@@ -48,7 +48,7 @@ class KnownServers(NamedTuple):
         plane: ControlPlane,
         control: ControlState,
     ) -> KnownServers:
-        """As it is now."""
+        """Return what is known now."""
         observation, plan = cycle.last_observation, plane.plans.last_plan
         return cls(
             {server.name: server for server in observation.servers} if observation else {},
@@ -74,7 +74,7 @@ def server_status(
     plane: ControlPlane,
     known: KnownServers,
 ) -> dict[str, Any]:
-    """JSON's types only."""
+    """Return one server's status, of JSON's types only."""
     name = config.name
     reading = actuator.readings.get(name)
     seen, planned = known.seen.get(name), known.planned.get(name)
@@ -155,7 +155,7 @@ def _seen_part(
 def _recommended_part(
     plane: ControlPlane, seen: ServerObservation | None, planned: ServerPlan | None
 ) -> dict[str, Any]:
-    """What the last plan says of the server's own figures, if it would change sizes."""
+    """Return what the last plan says of the server's own figures, if it would change sizes."""
     plan = plane.plans.last_plan
     ratio = planned.hit_ratio if planned and plan and plan.decision == "apply" else None
     return {
@@ -196,7 +196,7 @@ def _access(seen: ServerObservation | None, hit_ratio: float | None) -> float | 
 def _keep_reason(
     seen: ServerObservation | None, reading: ServerReading | None, state: SidecarState, name: str
 ) -> str | None:
-    """As in the last observation, unless it is over since."""
+    """Return the reason of the last observation, unless it is over since."""
     if seen is None:
         return reading.keep_reason() if reading else None
     is_over = {

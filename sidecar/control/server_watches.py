@@ -1,4 +1,4 @@
-"""What is seen of servers from second to second, for the history and for ``status``."""
+"""Tells what is seen of servers from second to second, for the history and for ``status``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.control.server_events import ServerEvents
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.units import format_size
-
-# Keys that servers evict for what passes, as clients' buffers, by their own counters.
 
 # A server that evicts less of its size between two looks does so for its own keys.
 LEAST_SHARE = 0.05
@@ -33,9 +31,9 @@ class _Bursts:
 
 
 class BufferWatch:
-    """Of one sidecar. A burst: between two looks, or some more, keys were evicted, and memory
-    beside keys has grown by as much, or the server is no longer full: what took the memory has let
-    go. Unix time.
+    """Counts keys that servers evict for what passes, as clients' buffers, by their own counters.
+    In a burst, between two looks or some more, keys were evicted. Memory beside keys has grown by
+    as much, or the server is no longer full: what took the memory has let go. Times are Unix time.
 
     Attributes:
         just_now: the servers that had one before the last look.
@@ -73,7 +71,7 @@ class BufferWatch:
                 yield name, f"{name}: {_words(known)}"
 
     def problems(self, now_seconds: float) -> Iterator[str]:
-        """For people, of those that had some within ``BUFFERS_OVER_SECONDS``."""
+        """Yield words on those that had some within ``BUFFERS_OVER_SECONDS``."""
         for name, one in self._bursts.items():
             if now_seconds - one.last_seconds <= BUFFERS_OVER_SECONDS:
                 yield (
@@ -83,16 +81,16 @@ class BufferWatch:
 
 
 def _burst(looks: Sequence[ServerReading], reading: ServerReading) -> tuple[int, float] | None:
-    """Since the last of the looks, or since the first: keys that were evicted for it, and bytes
-    that took their place. What has let go is seen from one look to the next alone: keys that go by
-    themselves leave room, too."""
+    """Return keys that were evicted for what is no key, and bytes that took their place, since the
+    last of the looks, or since the first. What has let go is seen from one look to the next alone:
+    keys that go by themselves leave room, too."""
     return _taken(looks[-1:], reading, lets_go=True) or _taken(looks, reading, lets_go=False)
 
 
 def _taken(
     since: Sequence[ServerReading], reading: ServerReading, *, lets_go: bool
 ) -> tuple[int, float] | None:
-    """By something that is no key; ``None``: nothing, or hardly any."""
+    """Return the keys evicted for something that is no key, and its bytes; ``None``: hardly any."""
     if not since:
         return None
     before, least_bytes = since[0], min(one.maxmemory_bytes for one in (*since, reading))
@@ -138,10 +136,11 @@ class _Refused:
 
 
 class RefusalWatch:
-    """Of one sidecar. A refusal counts where the server had more than its limit and nothing left to
-    evict, before it or after; or where more keys than are left were evicted, and it holds less than
-    half of its limit: a large value counts only while it is written. Others, as for a missing
-    password, anybody can have, and are no matter of memory. Times are Unix time."""
+    """Counts writes that servers refuse. One counts where the server had more than its limit and
+    nothing left to evict, before it or after. It counts as well where more keys than are left were
+    evicted, and it holds less than half of its limit. A large value counts only while it is
+    written. Anybody can have others, as for a missing password; they are no matter of memory. Times
+    are Unix time."""
 
     def __init__(self) -> None:
         self._before: dict[str, ServerReading] = {}
@@ -173,7 +172,7 @@ class RefusalWatch:
                 yield name, f"{name} refuses writes: {_why(had)}"
 
     def lasting(self, now_seconds: float) -> list[str]:
-        """Servers that refuse writes now, and have for a while."""
+        """Return servers that refuse writes now, and have for a while."""
         return [
             name
             for name, one in self._refused.items()
@@ -182,7 +181,7 @@ class RefusalWatch:
         ]
 
     def problems(self, now_seconds: float) -> Iterator[str]:
-        """For people, of those that refused some within ``REFUSED_OVER_SECONDS``."""
+        """Yield words on those that refused some within ``REFUSED_OVER_SECONDS``."""
         for name, one in self._refused.items():
             if now_seconds - one.last_seconds <= REFUSED_OVER_SECONDS:
                 writes = "a write" if one.writes == 1 else f"{one.writes:,} writes"
@@ -193,7 +192,7 @@ class RefusalWatch:
 
 
 def _was_emptied(before: ServerReading, now: ServerReading) -> bool:
-    """What turns over by its own load evicts as much, and is full."""
+    """Whether it was emptied: what turns over by its own load evicts as much, and is full."""
     went = now.evicted_keys - before.evicted_keys
     return went > now.keys and now.counted_bytes < now.maxmemory_bytes / 2
 
@@ -218,7 +217,7 @@ def _why(reading: ServerReading) -> str:
 
 
 class ServerWatches:
-    """Of one sidecar. ``run_ids``: of the processes that the last one saw.
+    """Watches one sidecar's servers. ``run_ids``: of the processes that the last one saw.
 
     Attributes:
         refusals, buffers: its parts.

@@ -1,4 +1,4 @@
-"""What commands, the page and the metrics know of the sidecar."""
+"""Shows what commands, the page and the metrics know of the sidecar."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from sidecar.control.order import Order
 
 
 class SidecarView(Protocol):
-    """A running sidecar, seen from outside. Any thread may ask; nothing but ``order`` waits for
-    a server or a lock."""
+    """Shows a running sidecar, seen from outside. Any thread may ask; nothing but ``order`` waits
+    for a server or a lock."""
 
     metrics: Metrics
 
     def status(self) -> dict[str, Any]:
-        """The status document: see ``status_document``."""
+        """Return the status document: see ``status_document``."""
 
     def series(self) -> dict[str, Any]:
-        """Sizes and hit ratios over time: see ``series``."""
+        """Return sizes and hit ratios over time: see ``series``."""
 
     def history(self, limit: int, before: int) -> list[bytes]:
-        """Decisions as JSON texts: the last ones before the one of this number, the newest last."""
+        """Return decisions as JSON texts: the last ones before the one of this number, the newest
+        last."""
 
     def order(self, order: Order) -> str:
-        """Carry it out; what was done, for people. Raises OrderRefusedError."""
+        """Carry it out; return what was done, for people. Raises OrderRefusedError."""

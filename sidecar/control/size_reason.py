@@ -1,4 +1,4 @@
-"""The reason of a server's size, where a plan counted from another one than the server had."""
+"""Gives the reason of a server's size, where a plan counted from another one than it had."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b(?! than )")
 
 
 def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
-    """A reason, and whose it is where it begins with another amount than that between the sizes
-    that there were: a plan counts from the one before it, which perhaps was never reached, and its
-    milliseconds are of that amount only."""
+    """Return a reason, and whose it is where it begins with another amount than that between the
+    sizes that there were. A plan counts from the one before it, which perhaps was never reached;
+    its milliseconds are of that amount only."""
     words = reason_words(reason)
     amount = _HOW_MUCH.match(words)
     if amount is None or not from_bytes or not to_bytes:

@@ -1,4 +1,4 @@
-"""The status document: all that commands, the page and the metrics say of a running sidecar.
+"""Makes the status document: all that commands, the page and the metrics say of a running sidecar.
 
 It is made from what is known: nobody is asked, and nothing is waited for. Sizes are bytes, times
 seconds, points in time Unix time; what is not known is ``None``.
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 from sidecar.observation_cycle import LONGEST_UNREST_SECONDS
 from solver_lambda.documents.units import format_duration
 
-# What stands still: an observation that is late, and a server that has still to shrink.
-
 # A plan that shrinks a server in portions may take a cycle or two.
 MOST_CYCLES = 3
 
 
 def standstill(cycle: ObservationCycle, actuator: Actuator) -> list[str]:
-    """A sentence each."""
+    """Say what stands still: an observation that is late, and a server that has still to shrink."""
     found = []
     longest_seconds = cycle.config.cycle.maximum_age_seconds
     late_seconds = time.time() - cycle.latest_at_seconds
@@ -84,7 +82,7 @@ def status_document(
     started_at_seconds: float,
     loop_at_seconds: float,
 ) -> dict[str, Any]:
-    """JSON's types only. ``more_problems``: of other parts; ``silent_seconds``: without samples."""
+    """Return JSON's types. ``more_problems``: other parts'; ``silent_seconds``: without samples."""
     known = KnownServers.of(actuator, cycle, plane, state.control)
     servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
@@ -138,7 +136,7 @@ _SPREDS_VERSION = _installed_version()
 
 
 def spreds_version() -> str:
-    """Of the package that was installed when this process started."""
+    """Return the version of the package that was installed when this process started."""
     return _SPREDS_VERSION
 
 
@@ -176,7 +174,8 @@ def _last_observation(cycle: ObservationCycle) -> dict[str, Any] | None:
 
 
 def _counted_bytes(actuator: Actuator) -> dict[str, int]:
-    """Each ``maxmemory``, where there is one; of who does not answer, as last known or planned."""
+    """Return each ``maxmemory``, where there is one; without an answer, as last known or
+    planned."""
     limits = {
         state.name: int(min(state.maxmemory_bytes, state.counted_bytes))
         for state in actuator.latest
@@ -206,7 +205,7 @@ def _budget(actuator: Actuator) -> dict[str, Any]:
 
 
 def _of_servers(actuator: Actuator) -> list[str]:
-    """Of those that do not have their sizes, and of those that another sidecar controls."""
+    """Say which servers do not have their sizes, and which another sidecar controls."""
     missing: list[str] = []
     if not actuator.looks_on:
         missing += not_put_back(actuator.latest).values()
@@ -288,7 +287,7 @@ def _gains(plane: ControlPlane, state: SidecarState) -> dict[str, Any]:
 
 
 def _gain(plane: ControlPlane) -> dict[str, Any]:
-    """Both of the last plan that was held against what came."""
+    """Return both gains of the last plan that was held against what came."""
     check = plane.verification.last
     return {
         "predicted_ratio": check.predicted_ratio if check else None,

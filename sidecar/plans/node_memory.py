@@ -1,4 +1,4 @@
-"""How much memory a node needs at all: what its plan says of other budgets, in words."""
+"""Tells how much memory a node needs at all: what its plan says of other budgets, in words."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _AS_FAR = "as far as reads have reached"
 
 
 def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
-    """The least budget by which the mean access time is that of the sizes in force at most, or
-    ``None`` where the plan does not tell."""
+    """Return the least budget by which the mean access time is that of the sizes in force at most,
+    or ``None`` where the plan does not tell."""
     before = plan.mean_access_time_before_seconds
     if before is None:
         return None
@@ -31,9 +31,9 @@ def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
 def memory_words(
     plan: AdaptationPlan, prices: Prices | None = None, *, is_in_force: bool = False
 ) -> str | None:
-    """What less and more memory would do, in a line, and which budget is the cheapest where there
-    are prices; ``None`` where the plan does not tell. ``is_in_force``: the plan's sizes are, so
-    that those it counts from are not those of now."""
+    """Say what less and more memory would do, in a line, and which budget is the cheapest where
+    there are prices; ``None`` where the plan does not tell. ``is_in_force``: the plan's sizes are,
+    so that those it counts from are not those of now."""
     here = plan.own_budget
     if here is None or here.misses_per_second is None or not here.mean_access_time_seconds:
         return None
@@ -121,7 +121,7 @@ def _least(what_if: Sequence[WhatIf], is_enough: Callable[[WhatIf], bool]) -> in
 
 
 def _as_found_seconds(plan: AdaptationPlan) -> float | None:
-    """The mean access time with the sizes from before SPREDS, by the plan's curves."""
+    """Return the mean access time with the sizes from before SPREDS, by the plan's curves."""
     parts = [
         ((server.weight or 0.0) * (server.request_rate_per_second or 0.0), seconds)
         for server in plan.servers

@@ -1,4 +1,4 @@
-"""A plan's figures, by what this sidecar itself knows: whoever planned may write any."""
+"""Works out a plan's figures, by what this sidecar itself knows: whoever planned may write any."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from solver_lambda.planning.problem_grid import shares
 
 
 def with_own_figures(plan: AdaptationPlan, observation: Observation) -> AdaptationPlan:
-    """The plan with all that the observation tells which it answers: its time, hit ratios and
-    access times by the curves, rates and weights.
+    """Return the plan with all figures that its observation tells: its time, hit ratios and access
+    times by the curves, rates and weights.
 
     Reasons, how far it is from the best sizes, and what other budgets would bring, stay its
     planner's word.
@@ -49,6 +49,6 @@ def with_own_figures(plan: AdaptationPlan, observation: Observation) -> Adaptati
 
 
 def _demand(server: ServerPlan, seen: ServerObservation) -> dict[str, Any]:
-    """What a plan may tell of it, if this one does."""
+    """Return what a plan may tell of it, if this one does."""
     demand = demand_of(seen)
     return demand if server.weight is not None else dict.fromkeys(demand)

@@ -1,4 +1,5 @@
-"""What a plan gains, in the one number that is told everywhere, and how little may be known yet."""
+"""Tells what a plan gains, in the one number that is told everywhere, and how little may be known
+yet."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from solver_lambda.planning.decision import gain_of
 
 
 class PlanGain(NamedTuple):
-    """Predicted weighted mean access times in seconds, ``None`` where the planner predicts none.
+    """Predicts weighted mean access times in seconds, ``None`` where the planner predicts none.
 
     Attributes:
         after_seconds: with the cost of moving counted.
@@ -25,8 +26,8 @@ class PlanGain(NamedTuple):
 
     @classmethod
     def of(cls, plan: AdaptationPlan, asked: Observation, *, is_early: bool = False) -> PlanGain:
-        """``asked``: what it answers, which says what moving costs. ``is_early``: there have not
-        been plans for long."""
+        """Return what a plan gains. ``asked``: what it answers, which says what moving costs.
+        ``is_early``: there have not been plans for long."""
         after = plan.mean_access_time_seconds
         if after is not None and plan.decision == "apply":
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
@@ -37,14 +38,14 @@ class PlanGain(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """By how much the mean access time falls, of itself."""
+        """Return the share by which the mean access time falls."""
         if self.before_seconds is None or self.after_seconds is None:
             return None
         return 1 - self.after_seconds / self.before_seconds if self.before_seconds else 0.0
 
     @property
     def words(self) -> str | None:
-        """For people."""
+        """Return the gain in words."""
         if self.before_seconds is None or self.after_seconds is None:
             return None
         return gain_words(self.before_seconds, self.after_seconds)

@@ -1,4 +1,5 @@
-"""What a plan would do, by what this sidecar itself knows: whoever planned, and whatever it says.
+"""Judges what a plan would do, by what this sidecar itself knows: whoever planned, and whatever it
+says.
 
 A planner gets the rules with the observation, and ours keeps them. But a plan may come from anybody
 who can write where plans lie, so the rules are kept here, too, by our own copy of the observation.
@@ -26,7 +27,8 @@ _ROUNDING_RATIO = 1e-6
 
 
 def check_ranges(sizes_bytes: Mapping[str, int], observation: Observation) -> None:
-    """Each size is one that a cycle may lead to: by step, dwell, reasons to keep, curve's error.
+    """Check that each size is one that a cycle may lead to: by step, dwell, reasons to keep,
+    curve's error.
 
     Raises:
         PlanRefusedError: ``out_of_range``, with the first that is not.
@@ -45,8 +47,9 @@ def check_ranges(sizes_bytes: Mapping[str, int], observation: Observation) -> No
 
 
 def check_harm(sizes_bytes: Mapping[str, int], observation: Observation) -> None:
-    """What servers lose is paid for by what others gain, and memory is taken for somebody; unless
-    our own plan would cost as much, or take as much: for bounds, a budget, or to go back.
+    """Check that what servers lose is paid for by what others gain, and memory is taken for
+    somebody. A plan passes where our own would cost as much, or take as much: for bounds, a budget,
+    or to go back.
 
     No error of a curve excuses a loss: it would do so in each cycle, and a curve that is hardly
     used would lend its own to the one who loses.
@@ -83,8 +86,8 @@ def check_harm(sizes_bytes: Mapping[str, int], observation: Observation) -> None
 
 
 def reasons_for_a_loss(sizes_bytes: Mapping[str, int], observation: Observation) -> set[str]:
-    """Codes of what is worth one, by what we see ourselves: the sizes in force cannot stay, or a
-    server comes nearer to its bound."""
+    """Return codes of what is worth one, by what we see ourselves: the sizes in force cannot stay,
+    or a server comes nearer to its bound."""
     must = must_move(observation)
     codes = {must.partition(":")[0]} if must else set()
     for server in observation.servers:
@@ -97,7 +100,7 @@ def reasons_for_a_loss(sizes_bytes: Mapping[str, int], observation: Observation)
 
 
 def _ranges(observation: Observation) -> tuple[dict[str, SizeRange], str]:
-    """And why there are none, in which case all sizes stay."""
+    """Return the ranges, and why there are none, in which case all sizes stay."""
     try:
         return cycle_ranges(observation), ""
     except InfeasibleError as error:
@@ -122,6 +125,6 @@ def _is_paid(sizes_bytes: Mapping[str, int], observation: Observation, gain: Gai
 
 
 def _freed_bytes(sizes_bytes: Mapping[str, int], observation: Observation) -> float:
-    """By which the sum of the sizes falls, beside what the budget forces."""
+    """Return by how much the sum of sizes falls, beside what the budget forces."""
     in_force = sum(size_in_force(server) for server in observation.servers)
     return min(in_force, observation.budget_bytes) - sum(sizes_bytes.values())

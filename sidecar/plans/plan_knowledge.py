@@ -1,4 +1,4 @@
-"""How much is known of the curves that a plan is made by, where that is little."""
+"""Tells how much is known of the curves that a plan is made by, where that is little."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MOST_NAMED = 4
 
 
 def known_words(asked: Observation, *, is_early: bool = False) -> str | None:
-    """A clause for people, of all curves while it ``is_early``; ``None`` where of each server
-    enough is known to shrink it."""
+    """Return a clause for people, of all curves while it ``is_early``; ``None`` where of each
+    server enough is known to shrink it."""
     little = [
         server
         for server in asked.servers

@@ -109,7 +109,7 @@ class Actuator(WatchedServers):
         asked: Asked = None,
         note: Note = note_nothing,
     ) -> None:
-        """Have these sizes, and go on from there to the targets. As ``set_targets``."""
+        """Have these sizes, and go on from there to the targets. Raises as ``set_targets``."""
         with self._lock:
             if not self._store.now.control.engaged:
                 note_manual_resizes(self._watches, None, counts=False)  # set before: no matter
@@ -169,7 +169,8 @@ class Actuator(WatchedServers):
         return self.convergence.is_settled
 
     def read_all(self) -> dict[str, ServerReading | None]:
-        """What every server says now; ``None`` for one that does not answer, or after ``hurry``."""
+        """Return what every server says now; ``None`` for one that does not answer, or after
+        ``hurry``."""
         since = ask_all(self._watches.values(), self._lock, self._stop)
         with self._lock:
             found = {name: watch.read_since(since) for name, watch in self._watches.items()}
@@ -198,7 +199,7 @@ class Actuator(WatchedServers):
         return self.fallen.sheltered(self.configs, self.budget)
 
     def kept(self) -> dict[str, str]:
-        """Why a server cannot be given another size now, in an observation's words."""
+        """Say why a server cannot be given another size now, in an observation's words."""
         with self._lock:
             found = {one.name: self._watches[one.name].keep_reason(one) for one in self._steps()}
             return {name: reason for name, reason in found.items() if reason}
@@ -261,8 +262,8 @@ class Actuator(WatchedServers):
             self.fitted.append((planned, found.targets_bytes, found.why))
 
     def look_at_budget(self) -> None:
-        """Look at the budget as who sets sizes from now on: what would fit before is not in
-        force."""
+        """Look at the budget as who sets sizes from now on: what would fit while nobody did is not
+        in force."""
         with self._lock:
             self._begins = True  # until it does
             self._look_at_budget()

@@ -1,4 +1,4 @@
-"""Which transitions are to be carried out now, and carries out one on its server."""
+"""Tells which transitions are to be carried out now, and carries one out on its server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def apply_in_order(
     metrics: Metrics,
     stop: threading.Event,
 ) -> bool:
-    """Until one fails, or ``stop``; whether there were any."""
+    """Carry them out until one fails, or ``stop``; return whether there were any."""
     moved = False
     for transition in transitions:
         moved = True
@@ -80,7 +80,7 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
 
 def cut_who_came(watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics) -> None:
     """A server that was just found to be another process, or to answer again, gives what it has
-    above its size before anything else is done: until then the sum may exceed the budget. One that
+    above its size before anything else is done. Until then the sum may exceed the budget. One that
     does not evict gets what its own file lacks, which nobody else has taken yet: it would keep that
     size, and refuse writes."""
     size_bytes = sizes_bytes.get(watch.name)

@@ -1,4 +1,4 @@
-"""Growing pauses between attempts at what a server refuses."""
+"""Makes growing pauses between attempts at what a server refuses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ LAST_PAUSE_SECONDS = 300.0
 
 
 class BackOff:
-    """Pauses of ``first_seconds``, twice that, and so on, at most ``last_seconds``, until it is
-    ``reset``; those of this module where none are said."""
+    """Makes pauses of ``first_seconds``, twice that, and so on, at most ``last_seconds``, until it
+    is ``reset``; those of this module where none are said."""
 
     def __init__(
         self, first_seconds: float | None = None, last_seconds: float | None = None

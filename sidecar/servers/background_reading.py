@@ -19,7 +19,7 @@ ANSWER_SECONDS = 5.0
 
 
 class BackgroundReading:
-    """What one server says, one question at a time.
+    """Asks what one server says, one question at a time.
 
     Attributes:
         asked_at: when it last was, of the monotonic clock.
@@ -46,13 +46,12 @@ class BackgroundReading:
         return self._answer
 
     def wait(self, seconds: float) -> None:
-        """Until there is something to take, at most that long."""
+        """Wait until there is something to take, at most that long."""
         if self._answer is not None:
             wait_for([self._answer], seconds)
 
     def take(self) -> ServerReading | None:
-        """Return the answer; ``None`` if there is none yet, or nothing was asked. Raises as
-        ``RedisServer``, and once ``ServerSilentError`` for an answer that is late.
+        """Return the answer; ``None`` if there is none yet, or nothing was asked.
 
         Raises as ``RedisServer``, and once ``ServerSilentError`` for an answer that is late.
         """

@@ -25,7 +25,7 @@ class ReplyTooLargeError(Exception):
 
 
 class BoundedParser(_RESP2Parser):
-    """Redis-py's, with a bound on the parts of a reply; an error is a reply by itself only."""
+    """Is redis-py's parser with a bound on a reply's parts; an error is a reply by itself only."""
 
     _depth = _parts = 0
 
@@ -85,7 +85,7 @@ class BoundedReplies:
 
 
 class _BoundedSocket:
-    """A socket but for ``recv`` and ``recv_into``."""
+    """Acts as a socket but for ``recv`` and ``recv_into``."""
 
     def __init__(self, socket: Any, replies: BoundedReplies) -> None:
         self._socket = socket

@@ -1,4 +1,4 @@
-"""The sizes when the budget has fallen below what servers are to have: all give, at once.
+"""Works out the sizes when the budget has fallen below what servers are to have: all give, at once.
 
 Unlike a plan this cannot wait until memory is needed elsewhere: the machine, or the container, has
 less, and what does not fit is killed.
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 
 def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
-    """Limits of servers that cannot be given another now, or do not answer; not one that somebody
-    set by hand and that is to be put back."""
+    """Return the limits of servers that cannot be given another now, or do not answer. One that
+    somebody set by hand and that is to be put back is none of them."""
     return {
         state.name: int(state.maxmemory_bytes)
         for state in states
@@ -35,7 +35,7 @@ def unmovable_bytes(states: Sequence[ServerState]) -> dict[str, int]:
 def within_maxima(
     servers: Sequence[ServerConfig], sizes_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Each size, or the operator's ``maximum`` where that is less."""
+    """Return each size, or the operator's ``maximum`` where that is less."""
     most = {one.name: one.maximum_bytes for one in servers if one.maximum_bytes is not None}
     return {name: min(size, most.get(name, size)) for name, size in sizes_bytes.items()}
 
@@ -52,9 +52,9 @@ def is_about(sizes_bytes: Mapping[str, int], others_bytes: Mapping[str, int]) ->
 def bounded_claims(
     servers: Sequence[ServerConfig], sizes_bytes: Mapping[str, int], budget_bytes: int
 ) -> dict[str, int]:
-    """What others make room for, of the sizes of servers that keep them: the operator's ``maximum``
-    of each at most, and together what the minima of the others leave. Whoever sets a size there, or
-    says that it is so, must not empty the others by it."""
+    """Return what others make room for, of the sizes of servers that keep them: the operator's
+    ``maximum`` of each at most, and together what the minima of the others leave. Whoever sets a
+    size there, or says that it is so, must not empty the others by it."""
     claims = within_maxima(servers, sizes_bytes)
     minima = {one.name: one.minimum_bytes for one in with_minima_that_fit(servers, budget_bytes)}
     low = {name: min(size, minima[name]) for name, size in claims.items()}
@@ -70,9 +70,10 @@ def bounded_needs(
     needed_bytes: Mapping[str, int],
     budget: MemoryBudget,
 ) -> dict[str, int]:
-    """What servers need so as not to refuse writes, as far as others give it: the operator's
-    ``maximum`` of each, and so much that the others have half of an equal share left. Most of it is
-    what clients make, and no client of one server may empty the caches of the others."""
+    """Return what servers need so as not to refuse writes, as far as others give it. Each gets at
+    most the operator's ``maximum``, and so much that the others have half of an equal share left.
+    Most of it is what clients make, and no client of one server may empty the caches of the
+    others."""
     most_bytes = most_needed_bytes(len(servers), budget.bytes, budget.ceiling_bytes)
     needed = {name: min(size, most_bytes) for name, size in needed_bytes.items()}
     return within_maxima(servers, needed)
@@ -84,9 +85,9 @@ def whole_needs(
     least_bytes: Mapping[str, int],
     budget: MemoryBudget,
 ) -> dict[str, int]:
-    """What servers need at least, with headroom also for those that work with less now. Where all
-    that exceeds the budget, each gets the same part of it at each look: of what one has now, the
-    others took some each time, until that was too little for it."""
+    """Return what servers need at least, with headroom also for those that work with less now.
+    Where all that exceeds the budget, each gets the same part of it at each look. A part of what
+    one has now would not do: the others took some each time, until it was too little."""
     whole = {
         name: max(size, least_maxmemory_bytes(0, one.unevictable_bytes))
         for name, size in least_bytes.items()
@@ -96,7 +97,8 @@ def whole_needs(
 
 
 def half_share_bytes(servers: int, budget_bytes: int) -> int:
-    """Half of an equal share of the budget: what needs of others leave each of so many servers."""
+    """Return half of an equal share of the budget: what needs of others leave each of so many
+    servers."""
     return budget_bytes // (2 * max(1, servers))
 
 
@@ -115,8 +117,8 @@ def too_large(
     budget_bytes: int,
 ) -> dict[str, int]:
     """Return what counts, by server, of sizes that leave the others less than half of an equal
-    share: what is planned, or that limit. None is too large while all sizes found fit the budget.
-    Such a size may be a slip by hand that nobody saw: it is no reason to empty the others.
+    share: what is planned, or that limit. No size is too large while all that were found fit the
+    budget. It may be a slip by hand that nobody saw, which is no reason to empty the others.
     ``fixed``: servers that keep theirs."""
     most_bytes = most_needed_bytes(len(found_bytes), budget_bytes, budget_bytes)
     if sum(found_bytes.values()) <= budget_bytes:
@@ -129,7 +131,7 @@ def too_large(
 
 
 def with_minima_that_fit(servers: Sequence[ServerConfig], budget_bytes: int) -> list[ServerConfig]:
-    """The servers with their minima cut in proportion, if all together do not fit."""
+    """Return the servers with their minima cut in proportion, if all together do not fit."""
     minima = [max(1, server.minimum_bytes) for server in servers]  # to Redis, 0 is no limit
     if (wanted := sum(minima)) > budget_bytes:
         above, spare_above = wanted - len(minima), budget_bytes - len(minima)
@@ -145,16 +147,16 @@ def fitted_sizes(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
 ) -> dict[str, int]:
-    """Sizes that sum to the budget at most: as ``initial_sizes`` scales them, beside servers that
-    keep ``fixed_bytes``, as ``bounded_claims`` has it. Where these take more, the sum is above the
-    budget until they can be given less."""
+    """Return sizes that sum to the budget at most: as ``initial_sizes`` scales them, beside servers
+    that keep ``fixed_bytes``, as ``bounded_claims`` has it. Where these take more, the sum is above
+    the budget until they can be given less."""
     cut = with_minima_that_fit(servers, budget_bytes)
     fixed = bounded_claims(cut, {n: size for n, size in fixed_bytes.items() if size}, budget_bytes)
     return initial_sizes(cut, {**sizes_bytes, **fixed}, fixed, budget_bytes, least_bytes)
 
 
 def tell_what_does_not_fit(servers: Sequence[ServerConfig], budget_bytes: int) -> bool:
-    """Log what people have set and cannot have; whether there is anything."""
+    """Log what people have set and cannot have; return whether there is anything."""
     if sum(server.minimum_bytes for server in servers) <= budget_bytes:
         return False
     names = ", ".join(f"{one.name} {format_size(one.minimum_bytes)}" for one in servers)

@@ -1,4 +1,4 @@
-"""What servers that cannot be given another size leave for the others."""
+"""Works out what servers that cannot be given another size leave for the others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TOLD_SECONDS = 3.0
 
 
 class _Held(NamedTuple):
-    """The least that a server held in the seconds after it last evicted a key."""
+    """Has the least that a server held in the seconds after it last evicted a key."""
 
     evicted_at_seconds: float
     keys: int
@@ -186,7 +186,7 @@ class BudgetKeeper:
         *,
         is_less: bool,
     ) -> RoomMade | None:
-        """What these sizes are of room; ``is_less``: less than was made so far is wanted."""
+        """Return what these sizes are of room; ``is_less``: less than was made so far is wanted."""
         room, least = self._store.now.room, self._actuator.latest_least_bytes
         # Also of further room, the sizes from before any was made.
         first = room.before_bytes if room is not None else targets_bytes
@@ -201,7 +201,8 @@ class BudgetKeeper:
     def _with_replicas(
         self, servers: Sequence[ServerConfig], sizes_bytes: dict[str, int]
     ) -> dict[str, int]:
-        """These sizes, or with what replicas' keys need where that is more: it does not pass."""
+        """Return these sizes, or with what replicas' keys need where that is more: it does not
+        pass."""
         least, held = self._actuator.latest_least_bytes, self._lasting_keys.bytes
         held = {name: min(size, least.get(name, size)) for name, size in held.items()}
         grows = any(size > sizes_bytes[name] for name, size in held.items())
@@ -214,8 +215,9 @@ class BudgetKeeper:
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> None:
-        """Also while there is room for somebody: it is no part of that. Not beside one that hangs
-        with more than it is to have: what the others do not get for that is still theirs."""
+        """Share what is not used also while there is room for somebody: it is no part of that. This
+        is not done beside one that hangs with more than it is to have: what the others do not get
+        for that is still theirs."""
         room, hang = self._store.now.room, hanging(self._actuator.latest)
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
@@ -233,9 +235,9 @@ class BudgetKeeper:
         beside_bytes: Mapping[str, int],
         held_bytes: Mapping[str, int] | None = None,
     ) -> dict[str, int] | None:
-        """These sizes within M, with more for those that are too small, or, as if nobody else
-        needed anything, for whose ``held_bytes`` are more; ``None``, and it is logged: they cannot
-        be."""
+        """Return these sizes within M, with more for those that are too small. With ``held_bytes``
+        it is more for those whose ``held_bytes`` are more, as if nobody else needed anything.
+        ``None``, and it is logged: they cannot be."""
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         grow = self._actuator.too_small & least.keys() - beside_bytes.keys()
         if held_bytes is not None:
@@ -257,8 +259,8 @@ class BudgetKeeper:
             return None
 
     def _kept_first(self, readings: Mapping[str, ServerReading]) -> dict[str, int]:
-        """What servers keep while others have memory that they do not use: what they use, and half
-        of an equal share, which one that was just restarted is about to."""
+        """Return what servers keep while others have memory that they do not use: what they use,
+        and half of an equal share, which one that was just restarted is about to."""
         half_bytes = half_share_bytes(len(self._actuator.latest), self._actuator.budget.bytes)
         return {name: max(one.counted_bytes, half_bytes) for name, one in readings.items()}
 
@@ -269,8 +271,8 @@ class BudgetKeeper:
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> dict[str, int] | None:
-        """The sizes from before room was made, where less of it is needed; ``None``: nothing is to
-        be given back, perhaps because somebody has planned other sizes since."""
+        """Return the sizes from before room was made, where less of it is needed; ``None``: nothing
+        is to be given back, perhaps because somebody has planned other sizes since."""
         if (room := self._store.now.room) is None:
             return self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         if room.made_bytes != targets_bytes or self._is_returned(room):
@@ -305,7 +307,7 @@ class BudgetKeeper:
         )
 
     def _is_returned(self, room: RoomMade) -> bool:
-        """Until it is done, who does not evict any more may be shrunk for that alone."""
+        """Whether it is; until then who does not evict any more may be shrunk for that alone."""
         has = {state.name: state.maxmemory_bytes for state in self._actuator.latest}
         return room.is_returned and all(has[n] <= room.before_bytes[n] for n in room.needed_bytes)
 

@@ -1,7 +1,7 @@
-"""What a server's counts of commands say of it.
+"""Tells what a server's counts of commands say of it.
 
-Whether clients take work from it: then what it holds is no copy of what a backend has. And how many
-writes it was sent that make it larger, and how many of them it refused.
+It tells whether clients take work from the server: then what it holds is no copy of what a backend
+has. It also counts the writes that make it larger, and those that it refused.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ _TAKING = (
 
 def work_of(info: Mapping[str, Any], odd: set[str]) -> dict[str, Any]:
     """Return the commands by which clients took work from the server, the keys it evicted, and its
-    writes, by their names in a reading. No command is named if it has evicted: then nobody relies
-    on what it holds.
+    writes, by their names in a reading.
 
-    None took it from one that has evicted: then nobody relies on what it holds.
+    No command is named if it has evicted: then nobody relies on what it holds.
     """
     evicted_keys = Figures(info, odd).get("evicted_keys")
     stats = {name: info.get(f"cmdstat_{name}") for name in _TAKING}

@@ -1,4 +1,4 @@
-"""Why a server could not be reached, in a sentence that names what to look at."""
+"""Tells why a server could not be reached, in a sentence that names what to look at."""
 
 from __future__ import annotations
 

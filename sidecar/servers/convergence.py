@@ -28,13 +28,13 @@ class Convergence:
         return self._settled.is_set()
 
     def depart(self, purpose: str, *, is_by_plan: bool = False) -> None:
-        """There are new sizes to go to."""
+        """Begin to go to new sizes."""
         self._purpose, self.is_by_plan = purpose, is_by_plan
         self._told = self._is_there = False
         self._settled.clear()
 
     def rest(self) -> None:
-        """Nothing is done now, wherever they are."""
+        """Settle as nothing is done now, wherever they are."""
         self._settled.set()
 
     def note(

@@ -1,4 +1,5 @@
-"""The sizes when the budget has fallen, and when resident memory gives back what it took of it."""
+"""Works out the sizes when the budget has fallen, and when resident memory gives back what it took
+of it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ BUDGET_IS_BACK = "resident memory leaves room again"
 
 
 class FittedSizes(NamedTuple):
-    """Sizes to plan and to have at once, why, and what of them is room for others."""
+    """Has sizes to plan and to have at once, why, and what of them is room for others."""
 
     targets_bytes: Sizes
     at_once_bytes: Sizes
@@ -71,7 +72,7 @@ class FallenBudget:
         )
 
     def follow_plan(self, targets_bytes: Sizes, made_for_bytes: int, budget: MemoryBudget) -> None:
-        """Note a plan's sizes. What it leaves of a whole budget, nobody is to have. If resident
+        """Note a plan's sizes. Nobody is to have what it leaves of a whole budget. If resident
         memory had lowered the budget when it was asked for, what came back since is theirs as
         well."""
         total = sum(self._store.now.before_fall_bytes.values()) if budget.source == "rss" else 0
@@ -91,25 +92,26 @@ class FallenBudget:
     def begin(
         self, servers: Sequence[ServerConfig], goals_bytes: Sizes, budget: MemoryBudget
     ) -> Sequence[ServerConfig]:
-        """``sheltered``, with minima that fit, where sizes are begun with, at a start or after a
-        pause, and these were planned: what resident memory took of them meanwhile, they are to have
-        again."""
+        """Return ``sheltered``, with minima that fit, where sizes are begun with, at a start or
+        after a pause, and these were planned. They are to have again what resident memory took of
+        them meanwhile."""
         if budget.source == "rss" and sum(goals_bytes.values()) > budget.bytes:
             self._remember(self._had(goals_bytes))
             self._budget_bytes = budget.bytes
         return with_minima_that_fit(self.sheltered(servers, budget), budget.bytes)
 
     def least_bytes(self, servers: Sequence[ServerConfig]) -> int:
-        """What ``sheltered`` servers have together at least, and resident memory leaves them."""
+        """Return what ``sheltered`` servers have together at least, and resident memory leaves
+        them."""
         had = self._had(_own(self._store.now))
         return sum(one.minimum_bytes for one in _with_halves(servers, had))
 
     def sheltered(
         self, servers: Sequence[ServerConfig], budget: MemoryBudget
     ) -> Sequence[ServerConfig]:
-        """The same servers, each with at least half of what it had as its minimum, as long as
-        resident memory takes of the budget: any client can make that, and one that hangs beside it,
-        and neither may empty the others. The operator's own minima come first."""
+        """Return the same servers, each with at least half of what it had as its minimum, as long
+        as resident memory takes of the budget. Any client can make that, and one that hangs beside
+        it: neither may empty the others. The operator's own minima come first."""
         if budget.source != "rss":  # asked at each step
             return servers
         state = self._store.now
@@ -117,7 +119,8 @@ class FallenBudget:
         return _with_halves(servers, had_bytes, budget.bytes)
 
     def _had(self, own_bytes: Sizes) -> Sizes:
-        """The sizes from before the fall, unless other servers were in the node's file then."""
+        """Return the sizes from before the fall, unless other servers were in the node's file
+        then."""
         before = self._store.now.before_fall_bytes
         return before if before.keys() == own_bytes.keys() else own_bytes
 
@@ -130,7 +133,7 @@ class FallenBudget:
         least_bytes: Sizes,
         readings: Mapping[str, ServerReading],
     ) -> FittedSizes | None:
-        """Those to go to where the budget has changed; ``None``: they stay."""
+        """Return those to go to where the budget has changed; ``None``: they stay."""
         state, fixed = self._store.now, unmovable_bytes(states)
         own, planned, before = _own(state), state.targets_bytes, state.before_fall_bytes
         if before.keys() != planned.keys():  # of before other servers were in the node's file
@@ -182,8 +185,8 @@ class FallenBudget:
 
 
 def _own(state: SidecarState) -> Sizes:
-    """What is planned, without what somebody needs at once: otherwise that would be taken from the
-    others once more, in proportion to what is left."""
+    """Return what is planned, without what somebody needs at once: otherwise that would be taken
+    from the others once more, in proportion to what is left."""
     is_room = state.room is not None and state.room.made_bytes == state.targets_bytes
     return state.room.before_bytes if state.room and is_room else state.targets_bytes
 
@@ -191,8 +194,9 @@ def _own(state: SidecarState) -> Sizes:
 def _with_halves(
     servers: Sequence[ServerConfig], had_bytes: Sizes, most_bytes: int | None = None
 ) -> Sequence[ServerConfig]:
-    """Half of what each had as its minimum where that is more than the operator's, and no more than
-    his ``maximum``; in proportion less of it where all together are to have ``most_bytes``."""
+    """Return half of what each had as its minimum where that is more than the operator's, and no
+    more than his ``maximum``. It is less in proportion where all together are to have
+    ``most_bytes``."""
     half = {name: size // 2 for name, size in had_bytes.items()}
     more = {
         one.name: max(0, min(least, one.maximum_bytes or least) - one.minimum_bytes)
@@ -209,8 +213,8 @@ def _with_halves(
 
 
 def _on_the_way_back(sizes_bytes: Sizes, before_bytes: Sizes, budget_bytes: int) -> Sizes:
-    """These sizes, and of what there is beside them to each a part of what it has lost; empty where
-    nobody has lost anything, or nothing is there."""
+    """Return these sizes, and of what there is beside them to each a part of what it has lost;
+    empty where nobody has lost anything, or nothing is there."""
     lost = {n: max(0, before_bytes.get(n, 0) - size) for n, size in sizes_bytes.items()}
     all_lost, spare = sum(lost.values()), budget_bytes - sum(sizes_bytes.values())
     if spare <= 0 or not all_lost:

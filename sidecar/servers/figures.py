@@ -1,4 +1,4 @@
-"""Whole numbers in what a server says of itself, which may be anything."""
+"""Reads whole numbers in what a server says of itself, which may be anything."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MOST_DIGITS = 20
 
 
 class Figures:
-    """Those of a table that can be done without; ``odd`` gathers the names of those that must."""
+    """Reads the figures that can be done without; ``odd`` gathers the names of those that must."""
 
     def __init__(self, table: Mapping[str, Any], odd: set[str]) -> None:
         self._table = table
         self._odd = odd
 
     def get(self, key: str, default: int = 0, most: int = MOST_BYTES) -> int:
-        """The figure, or the default if there is none, or one that makes no sense; as one does
-        that is above ``most``."""
+        """Return the figure, or the default if there is none, or one that makes no sense; as one
+        does that is above ``most``."""
         if key not in self._table:
             return default
         try:
@@ -32,7 +32,7 @@ class Figures:
 
 
 def figure_of(table: Mapping[str, Any], key: str, default: int = 0) -> int:
-    """A figure, or the default if there is none, or one that makes no sense."""
+    """Return a figure, or the default if there is none, or one that makes no sense."""
     return Figures(table, set()).get(key, default)
 
 

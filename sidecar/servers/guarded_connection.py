@@ -1,7 +1,7 @@
-"""A connection of redis-py that looks who has its other end, and tells nothing of its library.
+"""Looks who has the other end of a connection of redis-py, and tells nothing of its library.
 
 A connection to a server of this machine is with whoever listens there. Any local user who was bound
-to the port before the server may have it instead: he connects to us as we connect to the server,
+to the port before the server may have it instead. He connects to us as we connect to the server,
 and would get its user and password.
 """
 
@@ -72,18 +72,18 @@ def guard(
 
 
 class _Listeners:
-    """Users who may listen at a server's address."""
+    """Knows the users who may listen at a server's address."""
 
     def __init__(self, believed: Collection[int] | None, known: KnownListeners | None) -> None:
         self._believed, self._known = believed, known or FoundListeners()
 
     @property
     def are_known(self) -> bool:
-        """Not where a port is forwarded: nobody listens there for the server."""
+        """Whether such users are known; not where a port is forwarded: nobody listens there."""
         return bool(self._believed or self._known.users)
 
     def check(self, users: Collection[int], place: str) -> None:
-        """Raises OSError where others do."""
+        """Check who listens there. Raises OSError where others do."""
         believed, words = self._believed, ""
         if believed is None:
             found = self._known.users
@@ -106,14 +106,14 @@ class _Listeners:
             )
 
     def learn(self, users: Collection[int]) -> None:
-        """Those who have the first connection. Where users cannot be told apart, nothing can be
-        learnt; where none are seen, that is so of a port that the kernel forwards."""
+        """Remember those who have the first connection. Where users cannot be told apart, nothing
+        can be learnt; where none are seen, that is so of a port that the kernel forwards."""
         is_first = self._believed is None and self._known.users is None
         if is_first and nobody_in_particular() not in users:
             self._known.learn(users)
 
     def learn_proven(self, users: Collection[int]) -> None:
-        """Those who have a connection that proves it."""
+        """Remember those who have a connection that proves it."""
         known = self._known.users
         if self._believed is None and {*users} != {*(known or ())}:
             self._known.learn(users)
@@ -191,7 +191,7 @@ def _connected_to_path(connection: Any) -> socket.socket:
 
 
 def _made_by(connected: socket.socket) -> int:
-    """The user who made the Unix socket listen."""
+    """Return the user who made the Unix socket listen."""
     told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     user_id: int = _CREDENTIALS.unpack(told)[1]
     return user_id

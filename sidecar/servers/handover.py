@@ -18,7 +18,7 @@ _PORTION_RATIO = 0.02
 
 @dataclass(frozen=True)
 class Holding:
-    """One server that can be given another size.
+    """Describes one server that can be given another size.
 
     Attributes:
         size_bytes: that it has been given so far.
@@ -39,15 +39,15 @@ class Holding:
 
     @property
     def allowed_bytes(self) -> int:
-        """What it may keep of its size, however little others need; a plan by another maximum says
-        nothing."""
+        """Return what it may keep of its size, however little others need; a plan by another
+        maximum says nothing."""
         if self.most_bytes is None or self.target_bytes > self.most_bytes:
             return self.size_bytes
         return min(self.size_bytes, self.most_bytes)
 
     @property
     def wanted_bytes(self) -> int:
-        """The size in which it has room until the next look."""
+        """Return the size in which it has room until the next look."""
         room = max(
             _TIMES_FILLED * self.filled_bytes,
             int(_TARGET_SHARE * self.target_bytes),
@@ -58,8 +58,8 @@ class Holding:
 
 
 def attainable(holdings: Sequence[Holding], budget_bytes: float) -> dict[str, int]:
-    """The targets, or what can be had of them: where they exceed the budget, all who are to grow
-    grow less, and at worst nobody grows."""
+    """Return the targets, or what can be had of them: where they exceed the budget, all who are to
+    grow grow less, and at worst nobody grows."""
     goals = {one.name: one.target_bytes for one in holdings}
     growth = {one.name: max(0, one.target_bytes - one.size_bytes) for one in holdings}
     _take(goals, growth, sum(goals.values()) - budget_bytes)
@@ -67,7 +67,7 @@ def attainable(holdings: Sequence[Holding], budget_bytes: float) -> dict[str, in
 
 
 def handover(holdings: Sequence[Holding], budget_bytes: float) -> dict[str, int]:
-    """The sizes to have until the next look, between those of now and what is attainable.
+    """Return the sizes to have until the next look, between those of now and what is attainable.
 
     A server that is to grow gets as much as it will soon fill; until then the others keep what
     they have. They first give what they do not use, then in proportion to what they are to give. A

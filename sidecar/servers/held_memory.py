@@ -1,4 +1,4 @@
-"""What a server really takes, and whether it still gives back what is above its limit."""
+"""Tells what a server really takes, and whether it still gives back what is above its limit."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class HeldMemory:
         self.was_at_limit = False
 
     def note_shrink(self) -> None:
-        """A shrink is sent: resident memory is waited for, from now on."""
+        """Note that a shrink is sent: resident memory is waited for, from now on."""
         self.was_at_limit = False
         self._rss_until = time.monotonic() + self._memory.rss_wait_seconds
 
     def held_bytes(self, reading: ServerReading, *, shrinks: bool) -> int:
-        """``used_memory``, or more while resident memory that a shrink should free is there.
+        """Return ``used_memory``, or more while resident memory that a shrink should free is there.
 
         ``shrinks``: a shrink is still to come.
         """

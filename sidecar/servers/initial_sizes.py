@@ -1,4 +1,5 @@
-"""The sizes before the first plan: how a node that SPREDS takes over is brought within M."""
+"""Works out the sizes before the first plan: how a node that SPREDS takes over is brought within
+M."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def initial_sizes(
     least_bytes: Mapping[str, int] | None = None,
     used_bytes: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Size of each server in bytes; they sum to at most the budget.
+    """Return the size of each server in bytes; they sum to at most the budget.
 
     A server keeps the size it has (``known_bytes``), within its bounds; one that is unlimited (0)
     or unknown gets an equal share of the budget. If that is more than the budget, what each has
@@ -62,7 +63,7 @@ def _used(
     used_bytes: Mapping[str, int],
     budget_bytes: int,
 ) -> dict[str, int]:
-    """What each uses of its size, as far as that is known; of those without one, all."""
+    """Return what each uses of its size, as far as that is known; of those without one, all."""
     most = dict(sizes) | {one.name: one.maximum_bytes or budget_bytes for one in unlimited}
     return {
         name: max(floors[name], min(most[name], used_bytes.get(name, size)))
@@ -71,7 +72,7 @@ def _used(
 
 
 def _check_minima(minima: Mapping[str, int], fixed: Collection[str], budget_bytes: int) -> None:
-    """Raises DocumentError if the minima sum to more than the budget."""
+    """Check that the minima fit the budget. Raises DocumentError."""
     if sum(minima.values()) > budget_bytes:
         need = format_size(sum(minima.values()))
         raise DocumentError(
@@ -91,9 +92,10 @@ def sizes_to_begin_with(
     used_bytes: Mapping[str, int] | None = None,
     interrupted: bool,
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Sizes to have at once, and those to go to from there: the same, unless the last sidecar was
-    ``interrupted`` on the way to ``planned_bytes``. Then that goes on, from what is found if it
-    fits. Who does not answer had what the others leave: as much of what is planned for it.
+    """Return sizes to have at once, and those to go to from there: the same, unless the last
+    sidecar was ``interrupted`` on the way to ``planned_bytes``. Then that goes on, from what is
+    found if it fits. Who does not answer had what the others leave: as much of what is planned for
+    it.
 
     ``found_bytes`` is ``maxmemory`` of the servers that answer. Raises as ``initial_sizes``.
     """
@@ -109,7 +111,7 @@ def sizes_to_begin_with(
 def _left_for(
     targets_bytes: Mapping[str, int], found_bytes: Mapping[str, int], budget_bytes: int
 ) -> dict[str, int]:
-    """The targets of those that were not found, scaled into what those that were leave."""
+    """Return the targets of those that were not found, scaled into what those that were leave."""
     wanted = {name: size for name, size in targets_bytes.items() if name not in found_bytes}
     left_bytes = max(0, budget_bytes - sum(found_bytes.values()))
     total_bytes = max(1, sum(wanted.values()))
@@ -127,8 +129,8 @@ def _fitted(
     *,
     is_beside: bool,
 ) -> dict[str, int]:
-    """The sizes scaled into the budget: none below what it uses, if that fits, or else below its
-    floor as far as these fit. ``is_beside``: some are fixed."""
+    """Return the sizes scaled into the budget: none below what it uses, if that fits, or else below
+    its floor as far as these fit. ``is_beside``: some are fixed."""
     if sum(used.values()) <= budget_bytes:
         wanted = {name: max(size, used[name]) for name, size in sizes.items()}
         fits = sum(wanted.values()) <= budget_bytes
@@ -148,7 +150,7 @@ def _fitted(
 def _scaled(
     least: Mapping[str, int], wanted: Mapping[str, int], spare_bytes: int
 ) -> dict[str, int]:
-    """What each wants above its least, scaled so that it sums to ``spare_bytes`` at most."""
+    """Return what each wants above its least, scaled so that it sums to ``spare_bytes`` at most."""
     above_bytes = sum(wanted.values()) - sum(least.values())
     return {
         name: least[name] + (size_bytes - least[name]) * spare_bytes // above_bytes

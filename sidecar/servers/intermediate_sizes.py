@@ -1,4 +1,5 @@
-"""The sizes that the servers are to have now, on their way to the sizes that are planned."""
+"""Works out the sizes that the servers are to have now, on their way to the sizes that are
+planned."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ LOOK_SECONDS = 0.9
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """What a server needs of memory, in bytes: it has filled so much, and with less than the least
-    it would refuse writes."""
+    """Says what a server needs of memory, in bytes: it has filled so much, and with less than the
+    least it would refuse writes."""
 
     used_bytes: int
     least_bytes: int
@@ -58,7 +59,7 @@ class IntermediateSizes:
         self._next_look_at = 0.0
 
     def under_way(self, states: Sequence[ServerState]) -> dict[str, int]:
-        """What is attainable of the targets, of the servers that do not have that yet.
+        """Return what is attainable of the targets, of the servers that do not have that yet.
 
         ``states`` have the targets, here and below.
         """
@@ -174,8 +175,9 @@ class IntermediateSizes:
         ]
 
     def _left_bytes(self, states: Sequence[ServerState]) -> float:
-        """The budget without the limits of those that are left out. For what one holds above its
-        limit nobody gives: it would be given to nobody. Growth waits for it, see ``resolve``."""
+        """Return the budget without the limits of those that are left out. Nobody gives for what
+        one holds above its limit: it would be given to nobody. Growth waits for it, see
+        ``resolve``."""
         stay = [
             replace(state, held_bytes=0, maxmemory_bytes=self._limit_bytes(state))
             for state in states

@@ -1,4 +1,4 @@
-"""Why a server cannot be given another size now, in an observation's words."""
+"""Tells why a server cannot be given another size now, in an observation's words."""
 
 from __future__ import annotations
 

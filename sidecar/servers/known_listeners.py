@@ -1,5 +1,5 @@
-"""Which users are known to listen at a server's address: who takes it while the server is down is
-asked for nothing."""
+"""Tells which users are known to listen at a server's address. Who takes it while the server is
+down is asked for nothing."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class StoredListeners:
 
 
 def listened_place(url: str) -> str:
-    """The same for all spellings of an address; of a socket the path as it is written: where a link
-    leads may be a stranger's choice."""
+    """Return the same for all spellings of an address; of a socket the path as it is written: where
+    a link leads may be a stranger's choice."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return os.path.normpath(unquote(parts.path))
@@ -52,12 +52,12 @@ def listened_place(url: str) -> str:
 
 
 def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
-    """The same, for the sidecar."""
+    """Return the same, for the sidecar."""
     return replace(server, listeners=StoredListeners(store, server.url))
 
 
 def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) -> SidecarConfig:
-    """The same, for a command, that sends nothing to whom the sidecar would send nothing."""
+    """Return the same, for a command, that sends nothing to whom the sidecar would send nothing."""
     servers = (
         replace(one, listeners=FoundListeners(listeners.get(listened_place(one.url))))
         for one in config.servers

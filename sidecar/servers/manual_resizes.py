@@ -1,4 +1,5 @@
-"""Sizes that an operator sets by hand while the sidecar runs: they hold, until told otherwise."""
+"""Notices sizes that an operator sets by hand while the sidecar runs: they hold, until told
+otherwise."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ CONTEST_SECONDS = 60.0
 
 
 class _Gathered:
-    """What was told of one server since ``began_at`` (of a clock that does not jump), and the last
-    of what was not."""
+    """Has what was told of one server since ``began_at`` (of a clock that does not jump), and the
+    last of what was not."""
 
     def __init__(self, began_at: float) -> None:
         self.began_at = began_at
@@ -37,7 +38,8 @@ class _Gathered:
 
 
 class _Contest(NamedTuple):
-    """How often a size that was put back has been set again, when last, and to what, in words."""
+    """Says how often a size that was put back has been set again, when last, and to what, in
+    words."""
 
     times: int
     last_at: float
@@ -79,8 +81,9 @@ class ManualResizes:
         fixed_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int] | None = None,
     ) -> bool:
-        """Somebody has set this (0: no limit). Whether it stays. ``fixed_bytes``: the sizes of
-        servers that cannot make room; ``least_bytes``: with less, others would refuse writes."""
+        """Note that somebody has set this (0: no limit); return whether it stays. ``fixed_bytes``:
+        the sizes of servers that cannot make room; ``least_bytes``: with less, others would refuse
+        writes."""
         now = self._store.now
         if size_bytes == now.targets_bytes.get(name) and name not in now.control.held:
             return True  # as planned, so there is nothing to hold
@@ -103,7 +106,7 @@ class ManualResizes:
         return self._holds and fits
 
     def held_bytes(self, name: str) -> int | None:
-        """The size that somebody gave a server by hand before, where sizes may be set."""
+        """Return the size that somebody gave a server by hand before, where sizes may be set."""
         control = self._store.now.control
         hold = control.held.get(name) if control.sets_sizes else None
         return hold.bytes if hold else None
@@ -132,7 +135,7 @@ class ManualResizes:
         ]
 
     def _when(self, name: str, size_bytes: int) -> str:
-        """It is put back, and how often that has been so."""
+        """Say when it is put back, and how often that has been so."""
         now, last = self._now(), self._contests.get(name)
         again = last is not None and now - last.last_at < CONTEST_SECONDS
         times = last.times + 1 if last is not None and again else 1

@@ -1,5 +1,5 @@
-"""The budget as it is now: the file's size, or a share of what machine or cgroup has, or less where
-resident memory has to stay within bounds."""
+"""Tells the budget as it is now: the file's size, or a share of what machine or cgroup has. It is
+less where resident memory has to stay within bounds."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class MemoryBudget:
         return self._use(max(self._least_bytes, size_bytes), source)
 
     def headroom(self) -> dict[str, int]:
-        """Resident memory above what ``maxmemory`` counts, by kind, in bytes."""
+        """Return resident memory above what ``maxmemory`` counts, by kind, in bytes."""
         return self._headroom._asdict()
 
     @property

@@ -1,4 +1,4 @@
-"""Servers that are only watched: what they have is what is wanted."""
+"""Only watches servers: what they have is what is wanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _CHANGED_RATIO = 0.05
 def sizes_as_found(
     readings: Mapping[str, ServerReading], noted_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """``maxmemory``, or what is used without one; as ``noted_bytes`` where nobody answers."""
+    """Return ``maxmemory``, or what is used without one; as ``noted_bytes`` where nobody
+    answers."""
     sizes = dict(noted_bytes)
     for name, reading in readings.items():
         apart = abs(reading.size_bytes - sizes[name])

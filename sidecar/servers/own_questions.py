@@ -1,4 +1,4 @@
-"""Our own questions among a server's hits and misses, where its keys are looked at."""
+"""Counts our own questions among a server's hits and misses, where its keys are looked at."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnQuestions:
         self._misses += missing
 
     def left_out(self, reading: ServerReading) -> ServerReading:
-        """The reading, taken ``alone``, without them, and with what is known of the look."""
+        """Return the reading, taken ``alone``, without them, and with what is known of the look."""
         raw_reads = reading.keyspace_hits + reading.keyspace_misses
         if self._run_id not in ("", reading.run_id) or raw_reads < self._raw_reads:
             self._hits = self._misses = 0

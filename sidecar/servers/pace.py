@@ -1,4 +1,4 @@
-"""How fast servers shrink where nothing presses: so that their clients do not feel it."""
+"""Tells how fast servers shrink where nothing presses: their clients are not to feel it."""
 
 from __future__ import annotations
 

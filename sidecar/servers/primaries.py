@@ -1,4 +1,4 @@
-"""Which servers of the node are replicas of others of it, as Redis' replication ids say."""
+"""Tells which servers of the node are replicas of others of it, as Redis' replication ids say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replicas hold, and those that were promoted, also while no sidecar ran."""
+"""Keeps what replicas hold, and those that were promoted, also while no sidecar ran."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
 
 
 class LastingKeys:
-    """What replicas have held for a while: a server says only a second later that what came is
-    clients' buffers, and of names of channels never.
+    """Keeps what replicas have held for a while: a server says only a second later that what came
+    is clients' buffers, and of names of channels never.
 
     Attributes:
         bytes: of each that has been one for a minute, the least in it, see ``held_bytes``.
@@ -76,13 +76,13 @@ class LastingKeys:
 
 
 def held_by_replicas(readings: Mapping[str, ServerReading]) -> dict[str, int]:
-    """What those hold that are replicas now, see ``held_bytes``."""
+    """Return what those hold that are replicas now, see ``held_bytes``."""
     return {name: held_bytes(one) for name, one in readings.items() if one.ignores_maxmemory}
 
 
 def held_bytes(reading: ServerReading) -> int:
-    """The ``maxmemory`` that a replica's keys need, whoever connects to it. Of clients' buffers it
-    has an eighth; more passes, as it does elsewhere."""
+    """Return the ``maxmemory`` that a replica's keys need, whoever connects to it. Clients' buffers
+    count for an eighth of the keys; more passes, as it does elsewhere."""
     keys_bytes = reading.counted_bytes - reading.clients_bytes
     stays_bytes = min(reading.counted_bytes, round((1 + HEADROOM_RATIO) * keys_bytes))
     return least_maxmemory_bytes(reading.maxmemory_bytes, stays_bytes)

@@ -1,4 +1,4 @@
-"""What the readings of a server between two observations said, in bytes."""
+"""Keeps what the readings of a server between two observations said, in bytes."""
 
 from __future__ import annotations
 
@@ -48,30 +48,30 @@ class ReadingWindow:
 
     @property
     def usual_baseline_bytes(self) -> int:
-        """Mean, but no more than a part of its size above the least: clients' buffers come and go,
-        and no memory is planned for many of them. There must be a reading."""
+        """Return the mean, but no more than a part of its size above the least: clients' buffers
+        come and go, and no memory is planned for many of them. There must be a reading."""
         return min(round(self._sum_bytes / self.readings), self._least_bytes + self._room_bytes)
 
     @property
     def baseline_swing_bytes(self) -> int:
-        """How far it went above the mean; no more than twice as far as the mean is above the least:
-        what comes for a moment, whatever it is, changes little of a window's misses."""
+        """Return how far it went above the mean, but no more than twice as far as the mean is above
+        the least. What comes for a moment, whatever it is, changes little of a window's misses."""
         mean_bytes = round(self._sum_bytes / self.readings)
         most_bytes = 2 * (mean_bytes - self._least_bytes)
         return min(self._most_bytes - self.usual_baseline_bytes, most_bytes)
 
 
 class LastingNeeds:
-    """What no eviction freed for a whole cycle, by server: after an early plan a window may be a
-    small part of one, and what a client held in it is no lasting need."""
+    """Keeps what no eviction freed for a whole cycle, by server. After an early plan a window may
+    be a small part of one, and what a client held in it is no lasting need."""
 
     def __init__(self, cycle_seconds: float) -> None:
         self._cycle_seconds = cycle_seconds
         self._least: dict[str, deque[tuple[float, int]]] = {}
 
     def over(self, name: str, window_bytes: int) -> int:
-        """The least of ``window_bytes``, of a window that ends now, and of those that ended within
-        a cycle before."""
+        """Return the least of ``window_bytes``, of a window that ends now, and of those that ended
+        within a cycle before."""
         least, now = self._least.setdefault(name, deque()), time.monotonic()
         least.append((now, window_bytes))
         while least[0][0] < now - self._cycle_seconds:

@@ -1,4 +1,4 @@
-"""One Redis (or Valkey) server, as the sidecar sees it: what it reports, and the knobs it has."""
+"""Speaks to one Redis (or Valkey) server: what it reports, and the knobs it has."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _TELLS_OF_TABLES = "mem_overhead_db_hashtable_rehashing"
 
 
 class RedisServer(ServerConnection):
-    """A connection to one server. Not for use by two threads at once.
+    """Holds a connection to one server. Two threads must not use it at once.
 
     Every method raises ``ServerDownError`` or ``ServerRefusedError``.
 
@@ -88,8 +88,8 @@ class RedisServer(ServerConnection):
         server. ``taken_by`` has the answer, and is asked for again while there is somebody.
 
         A process that was ours stays ours: who came while our connection was broken does not count.
-        A user who may not list clients is not told, and of a list that is too long, which any user
-        can make, nothing is known: then only sidecars of this machine see each other.
+        A user who may not list clients is not told, and nothing is known of a list that is too
+        long, which any user can make. Then only sidecars of this machine see each other.
         """
         if self._announced and (self.taken_by is None or time.monotonic() < self._look_again_at):
             return
@@ -114,7 +114,8 @@ class RedisServer(ServerConnection):
         self._announced = True
 
     def read(self, wait_seconds: float = TIMEOUT_SECONDS) -> ServerReading:
-        """Its state, from INFO and CONFIG GET; it may take that long until it begins to answer."""
+        """Return its state, from INFO and CONFIG GET; it may take that long until it begins to
+        answer."""
         if self._announced:
             self.hung_up()  # and the process that has come instead is asked at once
         try:
@@ -137,7 +138,7 @@ class RedisServer(ServerConnection):
         return ServerReading.parse(info, config, time.time(), tables_bytes)
 
     def _tables_bytes(self) -> int:
-        """Memory of the hash tables; 0 if the user may not ask."""
+        """Return the memory of the hash tables; 0 if the user may not ask."""
         if not self.may_ask_for_memory:
             return 0
         try:
@@ -152,7 +153,7 @@ class RedisServer(ServerConnection):
             return 0
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """CONFIG SET, all or nothing. Some programs say OK to a ``maxmemory``, and ignore it."""
+        """Do CONFIG SET, all or nothing. Some programs say OK to a ``maxmemory``, and ignore it."""
         words = [str(word) for pair in settings.items() for word in pair]
         self.ask("CONFIG SET", *words)
         wanted = settings.get(SIZE)
@@ -212,7 +213,7 @@ class RedisServer(ServerConnection):
         return found
 
     def ask(self, *command: str, wait_seconds: float = TIMEOUT_SECONDS) -> Any:
-        """The answer to one command, as redis-py reads it."""
+        """Return the answer to one command, as redis-py reads it."""
         others_wait = command[0] == "CONFIG SET" or command[1:] == (SIZE,)
         more_seconds = 0 if others_wait else REPLY_SECONDS
         most_bytes = MOST_BYTES.get(command[0], MOST_REPLY_BYTES)

@@ -1,4 +1,4 @@
-"""What servers that keep their sizes count with in the budget, whatever they have."""
+"""Tells what servers that keep their sizes count with in the budget, whatever they have."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from solver_lambda.documents.units import format_size
 
 
 def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, int]) -> int:
-    """Memory above their limits of servers that will not give it back by themselves, and have held
-    it for the whole window: ``least_used_bytes`` is the least that each used."""
+    """Return the memory above the limits of servers that will not give it back by themselves, and
+    have held it for the whole window. ``least_used_bytes`` is the least that each used."""
     return sum(
         state.held_bytes - int(state.maxmemory_bytes)
         for state in states
@@ -32,8 +32,8 @@ def excess_bytes(states: Sequence[ServerState], least_used_bytes: Mapping[str, i
 
 
 def shrunk_bytes(states: Sequence[ServerState]) -> dict[str, int]:
-    """Limits when all shrinks are done that can be done, and no growth. One that does not answer
-    has what it had: what it is to get waits until it does."""
+    """Return the limits when all shrinks are done that can be done, and no growth. One that does
+    not answer has what it had: what it is to get waits until it does."""
     return {state.name: _shrunk_bytes(state) for state in states}
 
 
@@ -44,8 +44,8 @@ def _shrunk_bytes(state: ServerState) -> int:
 
 
 def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
-    """Sizes in bytes that servers can be brought to, which they may not have yet: those that give
-    do so in portions, and those that get wait for that. What a server has was read at another
+    """Return sizes in bytes that servers can be brought to, which they may not have yet: those that
+    give do so in portions, and those that get wait for that. What a server has was read at another
     moment than what it is to have."""
     return {
         state.name: int(state.goal_bytes)
@@ -57,9 +57,10 @@ def on_the_way(states: Sequence[ServerState]) -> dict[str, int]:
 def reserved_for_unseen(
     states: Sequence[ServerState], seen_bytes: Mapping[str, int], budget_bytes: int
 ) -> int:
-    """Bytes that belong to servers that are not among the seen: what is planned for them, as far as
-    the seen (their sizes in ``seen_bytes``) leave it, and what they have in any case. What one is
-    to get that another one still has, which hangs too, is nothing that the others must give."""
+    """Return the bytes that belong to servers that are not among the seen. It is what is planned
+    for them, as far as the seen (their sizes in ``seen_bytes``) leave it, and what they have in any
+    case. What one is to get that another one still has, which hangs too, is nothing that the others
+    must give."""
     unseen = [state for state in states if state.name not in seen_bytes]
     planned = reserved_by_server(unseen)
     has_bytes = sum(int(min(planned[one.name], one.maxmemory_bytes)) for one in unseen)
@@ -68,8 +69,8 @@ def reserved_for_unseen(
 
 
 def reserved_by_server(states: Sequence[ServerState]) -> dict[str, int]:
-    """What nobody else may be promised: the planned size, or more that may be in force, as far as
-    it counts; but not what somebody set by hand and that is to be put back."""
+    """Return what nobody else may be promised: the planned size, or more that may be in force, as
+    far as it counts. What somebody set by hand and that is to be put back is none of it."""
     return {
         state.name: reserved_bytes(state) if state.moves else _counted_bytes_of(state)
         for state in states
@@ -88,8 +89,9 @@ def reserved_bytes(state: ServerState) -> int:
 
 
 def unmovable(states: Sequence[ServerState]) -> set[str]:
-    """Servers that answer, have a limit, and cannot be given another now; what somebody has set by
-    hand and is to be put back is no reason to take from the others, however long that takes."""
+    """Return servers that answer, have a limit, and cannot be given another now. What somebody has
+    set by hand and is to be put back is no reason to take from the others, however long that
+    takes."""
     return {
         state.name
         for state in states
@@ -101,7 +103,7 @@ def unmovable(states: Sequence[ServerState]) -> set[str]:
 
 
 def hanging(states: Sequence[ServerState]) -> set[str]:
-    """Servers that do not answer and may have more than they are to have."""
+    """Return servers that do not answer and may have more than they are to have."""
     return {
         state.name
         for state in states
@@ -115,9 +117,9 @@ def counted_bytes(
     budget_bytes: int,
     least_bytes: Mapping[str, int],
 ) -> dict[str, int]:
-    """What each of those that are ``unmovable`` or ``hanging`` counts with: see
+    """Return what each of those that are ``unmovable`` or ``hanging`` counts with: see
     ``bounded_claims``. Who hangs counts with all that it has, or as much of that as leaves the
-    others what they need at least: a server that soon goes on is no reason to empty the rest."""
+    others what they need at least. A server that soon goes on is no reason to empty the rest."""
     fixed, hang = unmovable(states), hanging(states)
     if not fixed and not hang:
         return {}
@@ -211,5 +213,5 @@ def not_put_back(states: Sequence[ServerState]) -> dict[str, str]:
 
 
 def to_put_back(states: Sequence[ServerState]) -> dict[str, int]:
-    """The planned sizes of servers that have another, which somebody set by hand."""
+    """Return the planned sizes of servers that have another, which somebody set by hand."""
     return {state.name: state.target_bytes for state in states if state.contested}

@@ -1,16 +1,17 @@
-"""How much ``maxmemory`` the servers may have together, for resident memory to stay in bounds.
+"""Works out how much ``maxmemory`` the servers may have together, for resident memory to stay in
+bounds.
 
 ``maxmemory`` counts neither fragmentation, nor the program, nor replicas' buffers, nor what a fork
 copies; the machine counts all of it. How much that is differs by load and allocator, so it is
 measured, again and again.
 
-* Above the limit, what exceeds the aim a little below it is taken at once, from what is in force
-  (so what was decided before and is not yet in force is not taken twice), and as keys: each of them
-  has as many pages as it has now. Pages come back after a while: nothing more is taken for
+* Above the limit, what exceeds the aim a little below it is taken at once, from what is in force.
+  So what was decided before and is not yet in force is not taken twice. It is taken as keys: each
+  of them has as many pages as it has now. Pages come back after a while: nothing more is taken for
   ``SETTLE_SECONDS``, nor as long as they go on coming back, unless the excess grows. Servers that
   shrank defragment until then (``waits_for_pages``).
 * Where some of it was taken, and hardly anything comes back, ``maxmemory`` is no lever for resident
-  memory: what was taken is given back, and nothing more is taken until it has grown further.
+  memory. What was taken is given back, and nothing more is taken until it has grown further.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
   aim by that, and memory that is free for now inside of pages does not count.
@@ -18,7 +19,7 @@ measured, again and again.
 The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
 that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
 and does not go up and down with one that moves. What it lost, as to clients' buffers or a script's
-garbage, did fit before: of that, what pages leave room for comes back after ``SETTLE_SECONDS``, and
+garbage, did fit before. What pages leave room for of that comes back after ``SETTLE_SECONDS``, and
 after twice as long each time that resident memory was too much again.
 """
 
@@ -58,8 +59,8 @@ VAIN_RATIO = 0.25
 
 
 class Headroom(NamedTuple):
-    """Resident memory above what ``maxmemory`` counts, in bytes: pages copied by forks, the program
-    and fragmentation, buffers of replicas and of the append-only file."""
+    """Counts resident memory above what ``maxmemory`` counts, in bytes: pages copied by forks, the
+    program and fragmentation, buffers of replicas and of the append-only file."""
 
     forks: int = 0
     fragmentation: int = 0
@@ -80,8 +81,8 @@ def headroom_of(readings: Sequence[ServerReading]) -> Headroom:
 
 
 class ResidentBudget:
-    """``look`` once a second or so, with all servers that answer. Sizes in bytes, times in seconds
-    of any clock that does not jump.
+    """Tells what ``maxmemory`` may sum to; call ``look`` once a second or so, with all servers that
+    answer. Sizes are bytes, times seconds of any clock that does not jump.
 
     Attributes:
         bytes: that ``maxmemory`` may sum to; ``None`` before the first look.
@@ -127,11 +128,10 @@ class ResidentBudget:
         acts: bool = True,
         unread_bytes: int = 0,
     ) -> int | None:
-        """What ``maxmemory`` may sum to from now on, at least ``least_bytes``; ``None`` if no
-        server ever answered. Unless it ``acts``, nobody sets sizes by that: it is what would fit.
-        Who does not answer keeps the ``unread_bytes`` that were planned at a start: what its pages
-        are nobody knows.
-        """
+        """Return what ``maxmemory`` may sum to from now on, at least ``least_bytes``; ``None`` if
+        no server ever answered. Unless it ``acts``, nobody sets sizes by that: it is what would
+        fit. Who does not answer keeps the ``unread_bytes`` that were planned at a start: nobody
+        knows what its pages are."""
         if not readings:
             return self.bytes
         resident = sum(reading.rss_bytes for reading in readings)
@@ -185,8 +185,8 @@ class ResidentBudget:
             self._pages_ratio = max(1.0, (resident - self._most_idle(readings)) / used)
 
     def _in_force(self, limits: int, used: int) -> int:
-        """What the servers may fill, or have filled if they are to fill no more; at a start nobody
-        knows that, and who is empty for now may be as full as its limit again."""
+        """Return what the servers may fill, or have filled if they are to fill no more. At a start
+        nobody knows that, and who is empty for now may be as full as its limit again."""
         still_fill = self.bytes is not None and used >= STILL_FILLS_RATIO * self._most_used
         return min(limits, used) if still_fill else limits
 
@@ -197,7 +197,7 @@ class ResidentBudget:
         in_force: float,
         now_seconds: float,
     ) -> float:
-        """Return ``in_force`` or less, and infinity while lowering it is in vain."""
+        """Return ``in_force`` or less; infinity where nothing more is to be taken for now."""
         self._room_since = None
         resident, aim = resident_and_aim
         if self.is_vain:
@@ -229,7 +229,7 @@ class ResidentBudget:
         return in_force - taken / pages_ratio
 
     def _give_back(self, bytes_before: float, taken: float, resident: float) -> None:
-        """What was taken since the limit was exceeded was taken in vain."""
+        """Give back what was taken since the limit was exceeded: it was taken in vain."""
         self.is_vain = True
         self.bytes = int(bytes_before)
         self._metrics.rss_budget_given_up.inc()
@@ -249,8 +249,8 @@ class ResidentBudget:
             self._patience_seconds = doubled if comes_again else SETTLE_SECONDS
 
     def _back(self, room: float, now_seconds: float) -> float:
-        """What comes back of what was lost, where there are so many pages more than are promised
-        already."""
+        """Return what comes back of what was lost, where there are so many pages more than are
+        promised already."""
         lost = self._fell_from - (self.bytes or 0)
         fitting = min(lost, room)
         if fitting <= 0 or fitting < min(lost, LEAST_RISE_RATIO * self._fell_from):

@@ -1,5 +1,5 @@
-"""Servers that were started anew while no sidecar ran: what they have is of their own file, and
-nobody has set it since, so they get the planned size, as when a sidecar sees it."""
+"""Finds servers that were started anew while no sidecar ran. What they have is of their own file,
+and nobody has set it since: they get the planned size, as when a sidecar sees it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def note_process(store: StateStore, name: str, reading: ServerReading) -> None:
 def planned_for_restarted(
     state: SidecarState, readings: Mapping[str, ServerReading], fixed: Collection[str]
 ) -> dict[str, int]:
-    """The planned sizes of those that may be given them, in bytes. On the way to a plan's sizes
-    there is nothing to go back to: from what is found, the way goes on."""
+    """Return the planned sizes of those that may be given them, in bytes. On the way to a plan's
+    sizes there is nothing to go back to: from what is found, the way goes on."""
     if not state.control.engaged or not state.settled:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Servers that are given back: their former sizes, whatever the budget is."""
+"""Gives servers back their former sizes, whatever the budget is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def restore_sizes(
     metrics: Metrics,
     stop: threading.Event,
 ) -> dict[str, str]:
-    """Those that shrink first, at once; then, if all of them have, those that grow. 0 is no limit.
-    A server that does not evict is not shrunk: it would refuse writes.
+    """Restore those that shrink first, at once; then, if all of them have, those that grow. 0 is no
+    limit. A server that does not evict is not shrunk: it would refuse writes.
 
     Returns:
         Why, of those that do not have theirs yet.

@@ -1,5 +1,5 @@
-"""What a server can give that does not evict: what others made room for, and what a replica has
-above what it uses, which is all that it takes.
+"""Works out what a server can give that does not evict: what others made room for, and what a
+replica has above what it uses, which is all that it takes.
 
 ``own_bytes``: ``SidecarState.own_bytes``; who is in it has, or had, what is not its own.
 """
@@ -30,10 +30,10 @@ def can_shrink(
 def sizes_without_passing_needs(
     state: SidecarState, readings: Mapping[str, ServerReading | None]
 ) -> dict[str, int]:
-    """What would be planned if nobody had needed anything for a while: a plan goes on from there.
-    Empty where one that others made room for cannot give it to a plan, as it hangs, or does not
-    evict: a plan would divide what is not there. Who was promoted just now keeps what it got as a
-    replica."""
+    """Return what would be planned if nobody had needed anything for a while: a plan goes on from
+    there. It is empty where one that others made room for hangs or does not evict, so that it
+    cannot give: a plan would divide what is not there. Who was promoted just now keeps what it got
+    as a replica."""
     if state.room is None:
         return {}
     for name in state.room.needed_bytes:
@@ -51,8 +51,8 @@ def reached_bytes(
     to_bytes: int,
     primary_bytes: int | None = None,
 ) -> int:
-    """How far it is shrunk on the way to a size: of what others gave, it keeps what it has filled
-    since that size was planned. ``primary_bytes``: see ``tell_primaries``."""
+    """Return how far it is shrunk on the way to a size: of what others gave, it keeps what it has
+    filled since that size was planned. ``primary_bytes``: see ``tell_primaries``."""
     if reading.evicts or not _is_lent(reading, name, own_bytes):
         return to_bytes
     return max(to_bytes, _least_bytes(reading, reading.counted_bytes, primary_bytes))
@@ -64,7 +64,8 @@ def least_size_bytes(
     own_bytes: Mapping[str, int],
     primary_bytes: int | None = None,
 ) -> int | None:
-    """The least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot shrink."""
+    """Return the least that it works with, see ``least_maxmemory_bytes``; ``None`` if it cannot
+    shrink."""
     if not reading.evicts and not _is_lent(reading, name, own_bytes):
         return None
     stays_bytes = reading.unevictable_bytes if reading.evicts else reading.counted_bytes

@@ -1,4 +1,4 @@
-"""What happened to a server between two readings, for people."""
+"""Tells what happened to a server between two readings, for people."""
 
 from __future__ import annotations
 

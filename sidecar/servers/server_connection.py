@@ -1,4 +1,4 @@
-"""A connection to one server, kept where an answer is late: others would take its place."""
+"""Keeps a connection to one server where an answer is late: others would take its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _ANY_NUMBER = (1 << 31) - 1
 
 
 class ServerConnection:
-    """Not for use by two threads at once; ``timeout_seconds``: for an answer to begin.
+    """Connects to one server; not for use by two threads at once. ``timeout_seconds``: for an
+    answer to begin.
 
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
@@ -67,7 +68,7 @@ class ServerConnection:
             ) from error
 
     def _begin_another(self) -> None:
-        """The next question connects."""
+        """Make another connection; the next question connects it."""
         password = self._connection.password if self._connection else self.config.password
         connection: Any = self._client.connection_pool.make_connection()
         connection.password = password
@@ -87,7 +88,7 @@ class ServerConnection:
             self._late = None
 
     def _forget(self) -> None:
-        """What is known of a connection that is no more."""
+        """Forget what is known of a connection that is no more."""
 
     def _hang_up(self) -> None:
         self._forget()
@@ -104,7 +105,7 @@ class ServerConnection:
         self._begin_another()
 
     def _take_back(self) -> None:
-        """The connection that was set aside, if its answer has come."""
+        """Take back the connection that was set aside, if its answer has come."""
         if self._late is None:
             return
         connection, replies = self._late

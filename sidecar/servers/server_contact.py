@@ -82,7 +82,7 @@ class Reachability:
         return is_back
 
     def lose(self, error: Exception) -> bool:
-        """It did not, or not as it must; whether it had before."""
+        """Note that it did not answer, or not as it must; return whether it had before."""
         self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
         now = time.monotonic()
         if not isinstance(error, NobodyListensError):
@@ -109,16 +109,17 @@ LATE_SECONDS = 120.0
 
 
 class UnansweredSizes:
-    """Sizes that were sent to a server which did not answer: they may still come into force.
+    """Keeps sizes that were sent to one server, which did not answer: they may still come into
+    force.
 
-    Of one server. ``now``: seconds, of a clock that does not jump."""
+    ``now``: seconds, of a clock that does not jump."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._sent_at: dict[object, float] = {}
 
     def add(self, size_bytes: object) -> None:
-        """It was sent just now, and nobody said what came of it."""
+        """Note that it was sent just now, and nobody said what came of it."""
         now = self._now()
         recent = {size: at for size, at in self._sent_at.items() if now - at < LATE_SECONDS}
         self._sent_at = {**recent, size_bytes: now}
@@ -167,22 +168,23 @@ class ServerContact:
 
     @property
     def is_up(self) -> bool:
-        """It answered when it was last asked, or may still do so in time."""
+        """Whether it answered when it was last asked, or may still do so in time."""
         return self._reachability.is_up
 
     @property
     def is_free(self) -> bool:
-        """Something can be asked of it now."""
+        """Whether something can be asked of it now."""
         return self._reachability.is_up and not self._reading.is_pending
 
     @property
     def error(self) -> str | None:
-        """Why it does not answer, ``None`` if it does."""
+        """Say why it does not answer, ``None`` if it does."""
         return self._reachability.error
 
     @property
     def is_down(self) -> bool:
-        """Nobody is there, or it cannot be read; one that only has not answered may be there."""
+        """Whether nobody is there, or it cannot be read; one that only has not answered may be
+        there."""
         return self._reachability.error is not None and not self._reachability.is_silent
 
     @property
@@ -192,11 +194,11 @@ class ServerContact:
 
     @property
     def is_gone(self) -> bool:
-        """Nobody has listened for it for a while."""
+        """Whether nobody has listened for it for a while."""
         return self._reachability.is_gone
 
     def meet(self) -> str | None:
-        """The process that it is, if it answers; changes nothing on it."""
+        """Return the process that it is, if it answers; changes nothing on it."""
         try:
             reading = self._server.read()
             self._server.announce(reading.run_id)
@@ -206,7 +208,7 @@ class ServerContact:
         return reading.run_id
 
     def claim(self, run_id: str) -> str | None:
-        """Find out whether this process of it is ours; who else controls it."""
+        """Find out whether this process of it is ours; return who else controls it."""
         with suppress(SameServerError):  # then that is who
             self._hold(run_id)
         return self.taken_by
@@ -243,7 +245,7 @@ class ServerContact:
 
     @property
     def is_slow(self) -> bool:
-        """Its last answer took longer than anybody waits for, and is no older than that allows."""
+        """Whether its last answer was slow, and is no older than ``TIMEOUT_SECONDS``."""
         return self._is_slow and time.monotonic() - self.answered_at < TIMEOUT_SECONDS
 
     def take(self) -> ServerReading | None:
@@ -271,7 +273,7 @@ class ServerContact:
         return self._eviction_yield.learn(reading)
 
     def wait(self, seconds: float) -> None:
-        """Until there is something to take, at most that long."""
+        """Wait until there is something to take, at most that long."""
         self._reading.wait(seconds)
 
     def awaits(self, since: float) -> bool:

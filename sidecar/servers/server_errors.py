@@ -1,4 +1,4 @@
-"""What goes wrong with a server that is asked for something."""
+"""Names what goes wrong with a server that is asked for something."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NobodyListensError(ServerDownError):
 
 
 def down_error(error: Exception) -> type[ServerDownError]:
-    """Which of these an error of the client library or the system is."""
+    """Return which of these an error of the client library or the system is."""
     if isinstance(error, redis.TimeoutError | TimeoutError):
         return ServerSilentError
     # The library has words of its own for what the system said.
@@ -55,7 +55,8 @@ class MissingRightError(ServerRefusedError):
 
 
 def outage_words(error: str) -> str:
-    """Why a server cannot be read, for people: without the command, the number and the address."""
+    """Say why a server cannot be read, for people: without the command, the number and the
+    address."""
     found = _CONNECTING.fullmatch(error)
     if found is None:
         return f"cannot be read: {error.rstrip('.')}"

@@ -7,7 +7,7 @@ seen from everywhere, where the sidecar's user may set and list them
 (``+client|setname +client|list``).
 
 Anybody can take such a name. So it counts only where the holder is our own user, as the kernel says
-of the socket and the server says of the client: another one may not make us let a server go.
+of the socket and the server says of the client. Another one may not make us let a server go.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SameServerError(Exception):
 
 
 class ServerLock:
-    """Held for one process of a server until ``close``, or until our process ends.
+    """Holds one process of a server until ``close``, or until our process ends.
 
     Where another user holds its name, there is none: that is logged and counts for nothing.
 
@@ -119,7 +119,7 @@ class ServerLock:
 
 
 class CurrentProcessLock:
-    """The lock of whichever process a server is now."""
+    """Holds the lock of whichever process a server is now."""
 
     def __init__(self) -> None:
         self._lock: ServerLock | None = None
@@ -139,7 +139,8 @@ class CurrentProcessLock:
 
 
 def holder_of(run_id: str) -> int | None:
-    """Process id of our user's, or root's, who holds a server's lock here; takes nothing."""
+    """Return the process id of our user's, or root's, who holds a server's lock here; takes
+    nothing."""
     process_id, user_id = _holder(run_id) or (None, None)
     return process_id if user_id in (0, os.geteuid()) else None
 
@@ -151,7 +152,7 @@ def _address(run_id: str) -> bytes:
 
 
 def _holder(run_id: str) -> tuple[int, int] | None:
-    """Process and user who listens at a lock's name; ``None``: nobody, or nobody answers."""
+    """Return process and user who listens at a lock's name; ``None``: nobody, or nobody answers."""
     with unix_stream() as probe:
         probe.settimeout(_PATIENCE_SECONDS)
         try:

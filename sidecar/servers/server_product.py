@@ -1,4 +1,4 @@
-"""Which program answers, where it speaks Redis' protocol and is neither Redis nor Valkey.
+"""Tells which program answers, where it speaks Redis' protocol and is neither Redis nor Valkey.
 
 Such a program may count, evict and resize otherwise, so it is left alone and named.
 """

@@ -1,4 +1,4 @@
-"""What a server says of itself at one time, in ``INFO`` and ``CONFIG GET``."""
+"""Reads what a server says of itself at one time, in ``INFO`` and ``CONFIG GET``."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _counts_lua(info: Mapping[str, Any]) -> bool:
 
 
 def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str], odd: set[str]) -> int:
-    """Below this ``maxmemory`` the server disconnects clients that it has now; 0 if it does not
-    go by that (``maxmemory-clients`` is not a percentage)."""
+    """Return the ``maxmemory`` below which the server disconnects clients that it has now. 0: it
+    does not go by that (``maxmemory-clients`` is not a percentage)."""
     most = str(config.get("maxmemory-clients", "0"))
     if not most.endswith("%"):
         return 0
@@ -149,7 +149,7 @@ READ_SETTINGS = (
 
 @dataclass(frozen=True)
 class ServerReading:
-    """One reading of a server.
+    """Has one reading of a server.
 
     Attributes:
         run_id, instance: of the process; ``instance`` is the number in the samples' header.
@@ -278,12 +278,12 @@ class ServerReading:
 
     @property
     def size_bytes(self) -> int:
-        """``maxmemory``, or what it uses if it has none."""
+        """Return ``maxmemory``, or what it uses if it has none."""
         return self.maxmemory_bytes or self.counted_bytes
 
     @property
     def tenacity(self) -> int:
-        """How long the server may evict before it serves the next command, 0 to 100."""
+        """Return how long the server may evict before it serves the next command, 0 to 100."""
         return min(100, figure_of(self.config, TENACITY, 10))
 
     @property
@@ -314,8 +314,8 @@ class ServerReading:
     @property
     def why_no_eviction(self) -> str | None:
         """Say why it evicts nothing; ``None`` if it does. Where only keys with a TTL are evicted
-        and none has one, two servers have ``None`` as well. One that refuses writes must not keep
-        its size; one with room for twice what it holds need not."""
+        and none has one, two kinds of servers have ``None`` as well. One that refuses writes must
+        not keep its size; one with room for twice what it holds need not."""
         if self.role == "slave":
             return "a replica"
         if self.maxmemory_policy == "noeviction":
@@ -334,7 +334,7 @@ class ServerReading:
         return f"{self.maxmemory_policy}, and no key has a TTL"
 
     def keep_reason(self) -> str | None:
-        """Why it must keep its size, in an observation's words."""
+        """Say why it must keep its size, in an observation's words."""
         if self.why_no_eviction is None:
             return None
         if self.taking_commands or self.role == "slave":

@@ -1,4 +1,5 @@
-"""What is known of one server between readings, for the resolver; carries out its transitions."""
+"""Keeps what is known of one server between readings, for the resolver; carries out its
+transitions."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at agai
 
 
 class ServerWatch:
-    """One server, for one thread at a time; ``contact`` asks it, ``refusal`` is why it takes no
-    other size."""
+    """Watches one server, for one thread at a time; ``contact`` asks it, ``refusal`` is why it
+    takes no other size."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class ServerWatch:
 
     @property
     def last(self) -> ServerReading | None:
-        """What it last said, if it answers."""
+        """Return what it last said, if it answers."""
         return self._last if self.contact.is_up else None
 
     @property
@@ -76,7 +77,7 @@ class ServerWatch:
         return self._last.run_id if self._last else None
 
     def read_since(self, then: float) -> ServerReading | None:
-        """What it last said, unless that was before (monotonic)."""
+        """Return what it last said, unless that was before (monotonic)."""
         return self.last if self.contact.answered_at >= then else None
 
     def take(self) -> ServerReading | None:
@@ -126,7 +127,7 @@ class ServerWatch:
         return has_come
 
     def taken_by_hand(self) -> int | None:
-        """The size that somebody else has set since the last call; 0 is no limit."""
+        """Return the size that somebody else has set since the last call; 0 is no limit."""
         size_bytes, self._by_hand_bytes = self._by_hand_bytes, None
         return size_bytes
 
@@ -135,7 +136,7 @@ class ServerWatch:
         return self._last is None or self._last.evicts
 
     def contest(self, size_bytes: int) -> None:
-        """Somebody else has set this (0: no limit), and it is to be put back."""
+        """Note that somebody else has set this (0: no limit), and that it is to be put back."""
         self._contested_bytes = size_bytes or math.inf
 
     @property
@@ -143,7 +144,8 @@ class ServerWatch:
         return self._store.now.control.holds(self.name, self._at_most_bytes)
 
     def can_shrink_now(self, to_bytes: int) -> bool:
-        """Asked just before a shrink. What one that is slow has just said has to do."""
+        """Whether it can, asked just before a shrink. What one that is slow has just said has to
+        do."""
         is_slow = self.contact.is_slow and self._last is not None
         reading = self._last if is_slow else self._read_now(PATIENCE_SECONDS)
         own = self._store.now.own_bytes
@@ -193,7 +195,7 @@ class ServerWatch:
         return replace(state, stuck=stuck, was_at_limit=self._held.was_at_limit)
 
     def take_window(self) -> ReadingWindow:
-        """What was read since the last call."""
+        """Return what was read since the last call."""
         window, self._window = self._window, ReadingWindow()
         if self._last is not None and not window.readings:
             window.add(self._last)
@@ -226,7 +228,7 @@ class ServerWatch:
         return is_too_small(max(size, stays_bytes), last.unevictable_bytes)
 
     def keep_reason(self, state: ServerState) -> str | None:
-        """Why it cannot be given another size now, in an observation's words."""
+        """Say why it cannot be given another size now, in an observation's words."""
         if state.stuck and self.is_too_small:
             state = replace(state, stuck=False)
         return why_kept(state, self._last, self.contact.taken_by, self.refusal.reason)
@@ -264,7 +266,8 @@ class ServerWatch:
         return not size_bytes or size_bytes > (self._at_most_bytes or 0)
 
     def refused(self, error: ServerRefusedError) -> None:
-        """A transition was refused: nothing is asked of it for a while, each time for longer."""
+        """Note that a transition was refused: nothing is asked of it for a while, each time for
+        longer."""
         self.refusal.refuse(str(error))
 
     def try_again(self) -> None:

@@ -44,11 +44,11 @@ class ShrinkGuard:
             check_ranges(sizes_bytes, asked)
 
     def expect(self, sizes_bytes: Sizes) -> None:
-        """They were judged, and may be wanted before they are taken."""
+        """Note that they were judged, and may be wanted before they are taken."""
         self._expected_bytes = dict(sizes_bytes)
 
     def take(self, sizes_bytes: Sizes) -> None:
-        """They were judged, and are wanted from now on."""
+        """Note that they were judged, and are wanted from now on."""
         self._judged_bytes, self._expected_bytes = dict(sizes_bytes), {}
         self.problem = None
 
@@ -58,8 +58,8 @@ class ShrinkGuard:
         self.problem = None
 
     def held(self, wanted_bytes: Sizes, *, sets_sizes: bool) -> dict[str, int]:
-        """What is wanted, or what was judged last: then that is logged and counted, once. Where
-        nobody ``sets_sizes``, anything may be wanted."""
+        """Return what is wanted, or what was judged last: then that is logged and counted, once.
+        Where nobody ``sets_sizes``, anything may be wanted."""
         judged = self._judged_bytes if sets_sizes else {}
         lowered = [name for name, size in judged.items() if wanted_bytes.get(name, size) < size]
         if not lowered or wanted_bytes == self._expected_bytes:

@@ -1,4 +1,4 @@
-"""What is in force on a server while it shrinks, and what was there before."""
+"""Sets what is in force on a server while it shrinks, and puts back what was there before."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _note(state: SidecarState, name: str, replaced: SavedSettings | None) -> Non
 
 
 def _known(settings: Mapping[str, str]) -> dict[str, str]:
-    """Without what another version of the sidecar may have saved."""
+    """Return them without what another version of the sidecar may have saved."""
     return {key: value for key, value in settings.items() if key in SHRINK_MODE}
 
 

@@ -39,7 +39,7 @@ def answers(watches: Collection[ServerWatch]) -> Iterator[ServerWatch]:
 def ask_all(
     watches: Collection[ServerWatch], lock: AbstractContextManager[object], stop: threading.Event
 ) -> float:
-    """Until each has answered, or has not in time, or ``stop``; ``lock`` is held only to ask.
+    """Ask until each has answered, or has not in time, or ``stop``; ``lock`` is held only to ask.
 
     Returns:
         When it began, of the monotonic clock.

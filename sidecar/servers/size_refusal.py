@@ -11,7 +11,8 @@ log = logging.getLogger(__name__)
 
 
 class SizeRefusal:
-    """What one server refused, and until when it is asked for no other size; each time for longer.
+    """Keeps what one server refused, and until when it is asked for no other size; each time for
+    longer.
 
     Somebody else who keeps setting its size is no reason: that is put back each time.
     """
@@ -39,10 +40,10 @@ class SizeRefusal:
         )
 
     def give_another_try(self) -> None:
-        """It might take a size now; if it does not, the next pause is longer."""
+        """Let it try a size again; if it does not take it, the next pause is longer."""
         self.reason = None
 
     def take_back(self) -> None:
-        """It took a size, or is another process now."""
+        """Forget the refusal: it took a size, or is another process now."""
         self.reason = None
         self._refused.reset()

@@ -1,4 +1,5 @@
-"""The sizes that servers have, and what keeps them from those that are planned, for people."""
+"""Tells the sizes that servers have, and what keeps them from those that are planned, for
+people."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def sizes_in_words(states: Sequence[ServerState], under_way: Collection[str]) -> str:
-    """A sentence on all servers. ``under_way``: those whose memory is being handed over."""
+    """Return a sentence on all servers. ``under_way``: those whose memory is being handed over."""
     left_out = {state.name: _left_out(state, state.name in under_way) for state in states}
     near = "at their sizes"
     if under_way:
@@ -38,14 +39,14 @@ def limit_words(state: ServerState) -> str:
 
 
 def found_size(size_bytes: int) -> str:
-    """A ``maxmemory``, of which 0 is none."""
+    """Write a ``maxmemory``, of which 0 is none."""
     return format_size(size_bytes) if size_bytes else "without a limit"
 
 
 def found_in_words(
     servers: Sequence[ServerConfig], found_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]
 ) -> str:
-    """What the sidecar found, and what it makes of it."""
+    """Say what the sidecar found, and what it makes of it."""
     before = ", ".join(
         f"{one.name} {found_size(found_bytes[one.name]) if one.name in found_bytes else 'down'}"
         for one in servers
@@ -57,7 +58,7 @@ def found_in_words(
 def ordered_sizes(
     sizes_bytes: Mapping[str, int], had_bytes: Mapping[str, int] | None = None
 ) -> str:
-    """Sizes that an order goes back to, 0 for no limit, each beside ``had_bytes`` if that is
+    """Write sizes that an order goes back to, 0 for no limit, each beside ``had_bytes`` if that is
     another one."""
     had = {**sizes_bytes, **(had_bytes or {})}
     return ", ".join(
@@ -71,12 +72,12 @@ def _ordered(size_bytes: int) -> str:
 
 
 def handed_over(size_bytes: float, target_bytes: int) -> str:
-    """What a server on the way to its planned size waits for."""
+    """Say what a server on the way to its planned size waits for."""
     return "gets the rest as it fills" if size_bytes < target_bytes else "gives as others fill"
 
 
 def _left_out(state: ServerState, is_under_way: bool) -> str:
-    """What keeps it from its planned size; empty if it has it."""
+    """Say what keeps it from its planned size; empty if it has it."""
     if not state.reachable:
         return " (out of reach)"
     if state.maxmemory_bytes == state.target_bytes:
@@ -96,7 +97,7 @@ def _left_out(state: ServerState, is_under_way: bool) -> str:
 def beside_words(
     found_bytes: Mapping[str, int], planned_bytes: Mapping[str, int], fixed: Collection[str]
 ) -> str:
-    """Servers that keep more than is planned for them; empty if there are none."""
+    """Name servers that keep more than is planned for them; empty if there are none."""
     beside = ", ".join(
         f"{name}, which has {format_size(found_bytes[name])}"
         for name in sorted(fixed)
@@ -106,7 +107,7 @@ def beside_words(
 
 
 def tell_needs(too_small: Collection[str], known_replicas: Collection[str]) -> str:
-    """What the others make room for; it is logged."""
+    """Say what the others make room for; it is logged."""
     found = set(too_small)
     names = ", ".join(sorted(found.difference(known_replicas)))
     replicas = ", ".join(sorted(found.intersection(known_replicas)))

@@ -1,4 +1,4 @@
-"""A thread that makes one step after the other, and hurries where there is something to do."""
+"""Makes one step after the other in a thread, and hurries where there is something to do."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def is_clearly_above(held_bytes: float, maxmemory_bytes: float) -> bool:
 
 @dataclass(frozen=True)
 class ServerState:
-    """One server as it is, and the size that it is to have. Sizes in bytes.
+    """Describes one server as it is, and the size that it is to have. Sizes in bytes.
 
     Attributes:
         maxmemory_bytes: the most that may be in force (``math.inf``: unlimited). For a server
@@ -94,13 +94,13 @@ class ServerState:
 
     @property
     def reserved_bytes(self) -> float:
-        """What nobody else may have."""
+        """Return what nobody else may have."""
         return self.held_bytes if self.is_freeing else self.maxmemory_bytes
 
     @property
     def counted_bytes(self) -> float:
-        """What others make room for. What one takes above it, it takes from nobody: the budget is
-        exceeded."""
+        """Return what others make room for. What one takes above it, it takes from nobody: the
+        budget is exceeded."""
         if self.moves:
             return self.reserved_bytes
         if not (self.reachable or self.contested):
@@ -140,7 +140,7 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Transition:
-    """One step for one server."""
+    """Describes one step for one server."""
 
     name: str
 
@@ -172,7 +172,7 @@ class LeaveShrinkMode(Transition):
 
 
 def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
-    """The transitions that are allowed in these states, to be carried out in this order.
+    """Yield the transitions that are allowed in these states, to be carried out in this order.
 
     If one fails, the rest must not be carried out: read the states again and start over.
 
@@ -192,8 +192,8 @@ def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transi
 
 
 def left_bytes(stay: Sequence[ServerState], given_bytes: int, budget_bytes: int) -> float:
-    """What is left of the budget beside servers that keep their sizes. Where these take more than
-    they count with, the others keep what they were given, and may exchange that."""
+    """Return what is left of the budget beside servers that keep their sizes. Where these take more
+    than they count with, the others keep what they were given, and may exchange that."""
     left = budget_bytes - sum(state.reserved_bytes for state in stay)
     if not any(state.takes_more for state in stay):
         return left

@@ -1,4 +1,5 @@
-"""The memory that a server cannot free by eviction, and the least ``maxmemory`` that it works with.
+"""Works out the memory that a server cannot free by eviction, and the least ``maxmemory`` that it
+works with.
 
 Below it every write fails, as under ``noeviction``.
 """
@@ -16,7 +17,7 @@ def is_too_small(maxmemory_bytes: float, unevictable_bytes: float) -> bool:
 
 
 def least_maxmemory_bytes(maxmemory_bytes: float, unevictable_bytes: float) -> int:
-    """How far a server may be shrunk: with headroom, but no more than it works with now.
+    """Return how far a server may be shrunk: with headroom, but no more than it works with now.
 
     One that is too small, or unlimited (0), needs the headroom too.
     """

@@ -16,7 +16,7 @@ from sidecar.state.state_store import StateStore
 def _still_own(
     store: StateStore, readings: Mapping[str, ServerReading], targets_bytes: Mapping[str, int]
 ) -> dict[str, int]:
-    """What is their own of servers that are not back there yet."""
+    """Return what is their own of servers that are not back there yet."""
     has = {name: reading.maxmemory_bytes for name, reading in readings.items()}
     own = {
         name: size
@@ -34,9 +34,9 @@ def _taking_over(
     readings: Mapping[str, ServerReading],
     targets_bytes: Mapping[str, int],
 ) -> dict[str, int]:
-    """What replicas hold, or up to half of an equal share of what is planned for their primary: it
-    may fail in a moment, also after a client has emptied it and its replica. Who does not answer
-    may be it."""
+    """Return what replicas hold, or up to half of an equal share of what is planned for their
+    primary. It may fail in a moment, also after a client has emptied it and its replica. A server
+    that does not answer may be it."""
     half_bytes = half_share_bytes(len(targets_bytes), sum(targets_bytes.values()))
     found, unread = primaries_of(readings), targets_bytes.keys() - readings.keys()
     planned = {
@@ -57,7 +57,7 @@ def sizes_with_unused_shared(
 ) -> dict[str, int] | None:
     """Return sizes in which unused memory is lent; ``None`` if there is none to lend. One that
     evicts no more has its own size again, where more was planned. A replica, or who was one, has
-    what it uses, if that is clearly less; one of a server of this node keeps what it would take
+    what it uses, if that is clearly less. One of a server of this node keeps what it would take
     over, up to half of an equal share. The others share the rest. Who keeps its size, or needs
     room, neither gives nor gets; nor does who was a replica and has evicted since (``squeezed``)
     give anything. ``servers`` have minima that fit."""

@@ -1,4 +1,4 @@
-"""The servers as they were last seen."""
+"""Has the servers as they were last seen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sidecar.state.node_lock import NodeLockedError
 
 def claim_ownership(watches: Mapping[str, ServerWatch]) -> None:
     """Look whether another sidecar controls any of the servers; changes nothing on them. They are
-    asked side by side, as some may hang, and then claimed in the file's order: where two say that
-    they are the same process, the first one is ours, and the other one is left alone.
+    asked side by side, as some may hang, and then claimed in the file's order. If two say that they
+    are the same process, the first one is ours, and the other one is left alone.
 
     One that is taken is left alone, and looked at again. Where all are, there is nothing to do.
 
@@ -50,12 +50,12 @@ class WatchedServers:
             self._watches[name].contest(size_bytes)
 
     def windows(self) -> dict[str, ReadingWindow]:
-        """What was read since the last call."""
+        """Return what was read since the last call."""
         with self._lock:
             return {name: watch.take_window() for name, watch in self._watches.items()}
 
     def errors(self) -> dict[str, str]:
-        """Why servers do not answer."""
+        """Say why servers do not answer."""
         return {name: w.contact.error for name, w in self._watches.items() if w.contact.error}
 
     def unknown(self) -> list[str]:
@@ -67,12 +67,12 @@ class WatchedServers:
         return {n: w.contact.taken_by for n, w in self._watches.items() if w.contact.taken_by}
 
     def refused(self) -> dict[str, str]:
-        """Why the last size that was tried was not taken."""
+        """Say why the last size that was tried was not taken."""
         known = self._watches.items()
         return {n: w.refusal.reason for n, w in known if w.last and w.refusal.reason}
 
     def last_seen(self) -> dict[str, ServerReading]:
-        """What those last said whose processes are there, as far as is known."""
+        """Return what those last said whose processes are there, as far as is known."""
         return {n: last for n, w in self._watches.items() if (last := w.last_seen) is not None}
 
     def run_ids(self) -> dict[str, str]:

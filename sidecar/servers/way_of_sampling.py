@@ -13,8 +13,8 @@ _OTHERS = {"module": SAMPLER_PREFIXES[:1], "patch": SAMPLER_PREFIXES[1:], "look"
 
 
 def sampled_by(reading: ServerReading, chosen: str) -> ServerReading:
-    """The reading without samplers that are not the ``chosen`` one (``auto``: the one that is in
-    it, and where there is none a look)."""
+    """Return the reading without samplers that are not the ``chosen`` one (``auto``: the one that
+    is in it, and where there is none a look)."""
     others = _OTHERS.get(chosen, ())
     config = {key: text for key, text in reading.config.items() if not key.startswith(others)}
     reading = replace(reading, config=config) if others else reading
@@ -23,7 +23,7 @@ def sampled_by(reading: ServerReading, chosen: str) -> ServerReading:
 
 
 def sampler_of(reading: ServerReading) -> str | None:
-    """``patch``, ``module``, ``look`` or ``None``."""
+    """Return ``patch``, ``module``, ``look`` or ``None``."""
     if why_not_sampled(reading):
         return None
     return "look" if reading.is_looked_at else _IN_IT[reading.sampler_prefix or ""]

@@ -1,1 +1,1 @@
-"""Teams' own settings: weight, backend latency, minimum."""
+"""Reads and keeps teams' own settings: weight, backend latency, minimum."""

@@ -1,4 +1,4 @@
-"""Teams' settings in time for an observation, also where the store does not answer."""
+"""Reads teams' settings in time for an observation, also where the store does not answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BackgroundSettings:
 
     @property
     def refused(self) -> dict[str, str]:
-        """Why what teams set is not in force, by server."""
+        """Say why what teams set is not in force, by server."""
         return self._reader.refused
 
     def ask(self) -> None:
@@ -50,7 +50,7 @@ class BackgroundSettings:
             self._reading = self._worker.submit(self._reader.read)
 
     def answer(self) -> dict[str, TeamSettings] | None:
-        """The settings in force, or ``None`` while they are still waited for."""
+        """Return the settings in force, or ``None`` while they are still waited for."""
         assert self._asked_at is not None
         self._take()
         if self._reading is not None:
@@ -62,7 +62,7 @@ class BackgroundSettings:
         return self.in_force
 
     def close(self) -> None:
-        """Returns at once."""
+        """Close the worker; returns at once."""
         self._worker.close()
 
     def _take(self) -> None:

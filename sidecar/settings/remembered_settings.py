@@ -1,4 +1,5 @@
-"""Teams' settings from before a restart, for as long as the store does not answer after it."""
+"""Keeps teams' settings from before a restart, for as long as the store does not answer after
+it."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ MAX_BYTES = MAX_SERVERS * MAX_SETTINGS_BYTES
 
 
 def remembered_path(state_file: Path | None) -> Path | None:
-    """Beside the state."""
+    """Return the file's path, beside the state."""
     return state_file.with_name(f"{state_file.name}.settings") if state_file else None
 
 
 class RememberedSettings:
-    """A file with each server's document as it was last in force.
+    """Keeps a file with each server's document as it was last in force.
 
     ``None`` for the path: nothing is remembered. What cannot be read or written is logged: the file
     only stands in for a store.
@@ -35,11 +36,11 @@ class RememberedSettings:
 
     @property
     def documents(self) -> Mapping[str, str]:
-        """As they were on file, by server; not yet checked."""
+        """Return them as they were on file, by server; not yet checked."""
         return self._written
 
     def keep(self, settings: Mapping[str, TeamSettings]) -> None:
-        """These are in force now."""
+        """Keep these, which are in force now."""
         documents = {server: json.dumps(one.to_json()) for server, one in sorted(settings.items())}
         if self._path is None or documents == self._written:
             return

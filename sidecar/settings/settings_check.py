@@ -1,4 +1,4 @@
-"""What a team may not set whatever the limits say: asked by the command and by the sidecar."""
+"""Checks what a team may not set, whatever the limits say; the command and the sidecar ask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from solver_lambda.documents.units import format_size
 
 
 def check_minimum(server: ServerConfig, settings: TeamSettings, key: str) -> None:
-    """Raises DocumentError: the team wants more for its server than the operator allows."""
+    """Check a team's minimum. Raises DocumentError if it is more than the operator allows."""
     least, most = settings.minimum_bytes, server.maximum_bytes
     if least is not None and most is not None and least > most:
         raise DocumentError(

@@ -1,4 +1,5 @@
-"""A node's documents of settings: from a folder each time, from a bucket when something changed."""
+"""Reads a node's documents of settings: from a folder each time, from a bucket when something
+changed."""
 
 from __future__ import annotations
 
@@ -26,17 +27,18 @@ LISTED_EVERY_SECONDS = 86_400.0
 
 
 class SettingsDocuments(Protocol):
-    """What teams have written for the servers of one node. Both methods raise ``StoreError``."""
+    """Reads what teams have written for the servers of one node. Both methods raise
+    ``StoreError``."""
 
     def look(self) -> set[str]:
         """Look what there is, before a reading; the keys."""
 
     def get(self, key: str) -> bytes | None:
-        """A document as it was at the last look, or later; ``None``: there is none."""
+        """Return a document as it was at the last look, or later; ``None``: there is none."""
 
 
 class FolderDocuments:
-    """In a folder, where every look is free."""
+    """Looks for documents in a folder, where every look is free."""
 
     def __init__(self, folder: FolderStore, node: str) -> None:
         self._folder = folder
@@ -50,7 +52,7 @@ class FolderDocuments:
 
 
 class BucketDocuments:
-    """In a bucket, where each request costs: one look at the marker tells whether to list them.
+    """Looks in a bucket, where each request costs: one look at the marker tells whether to list.
 
     Who changes a document writes the marker after it. Here the marker is looked at first, then the
     documents: a change that comes between makes another list next time, and none is lost. A list
@@ -84,7 +86,7 @@ class BucketDocuments:
         return set(self._etags)
 
     def _marker_now(self) -> Version | None:
-        """``None``: it cannot be read."""
+        """Return the marker's version; ``None``: it cannot be read."""
         try:
             return self._bucket.version(self._marker_key)
         except StoreUnreachableError:
@@ -131,7 +133,7 @@ def mark_changed(store: FolderStore | BucketStore, node: str, server: str) -> No
 
 
 def documents_in(store: FolderStore | BucketStore, node: str) -> SettingsDocuments:
-    """Those of one node, by the kind of store."""
+    """Return those of one node, by the kind of store."""
     if isinstance(store, FolderStore):
         return FolderDocuments(store, node)
     return BucketDocuments(store, node)

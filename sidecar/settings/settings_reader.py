@@ -23,7 +23,7 @@ _MOST_UNKNOWN = 20
 
 
 class SettingsReader:
-    """The settings in force, by server. ``store`` may be ``None``: then nobody has any.
+    """Reads the settings in force, by server. ``store`` may be ``None``: then nobody has any.
 
     Until the first reading those hold that ``remembered`` has from before a restart.
     """
@@ -47,12 +47,12 @@ class SettingsReader:
 
     @property
     def in_force(self) -> dict[str, TeamSettings]:
-        """What was read last."""
+        """Return what was read last."""
         return dict(self._good) if self._documents is not None else {}
 
     @property
     def refused(self) -> dict[str, str]:
-        """Why what was read last is not in force, by server; from any thread."""
+        """Say why what was read last is not in force, by server; from any thread."""
         return dict(self._refused)
 
     def use(self, store: FolderStore | BucketStore | None, config: SidecarConfig) -> None:
@@ -61,7 +61,7 @@ class SettingsReader:
         self._config = config
 
     def read(self) -> dict[str, TeamSettings]:
-        """The settings in force now: what cannot be read leaves that server's last ones."""
+        """Read the settings in force now: what cannot be read leaves that server's last ones."""
         documents = self._documents
         if documents is None:
             return {}
@@ -88,7 +88,7 @@ class SettingsReader:
         return dict(self._good)
 
     def _tell_unknown(self, keys: set[str]) -> None:
-        """Once: a document of no server is a typing error."""
+        """Log once each document of no server: it is a typing error."""
         known = {settings_key(self._config.node, server.name) for server in self._config.servers}
         unknown = keys - known
         self._unknown &= unknown
@@ -144,7 +144,7 @@ class SettingsReader:
         return good.minimum_bytes
 
     def _keep_within_limits(self, name: str, key: str) -> None:
-        """What was good may exceed limits that were lowered since."""
+        """Drop what was good and exceeds limits that were lowered since."""
         if (good := self._good.get(name)) is None:
             return
         try:

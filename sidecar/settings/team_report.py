@@ -1,4 +1,4 @@
-"""What became of a team's settings: a document that its own rights are enough to read."""
+"""Tells what became of a team's settings: a document that its own rights are enough to read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_SENTENCES, _MOST_LETTERS = 40, 4096
 def report_document(
     at_seconds: float, cycle: int, sentences: Sequence[str], limits: SettingsLimits
 ) -> bytes:
-    """For people, as of a Unix time and the plan of a cycle; and how far the team may go."""
+    """Write it for people, as of a Unix time and a cycle's plan, with how far the team may go."""
     texts = [text[:_MOST_LETTERS] for text in sentences[:_MOST_SENTENCES]]
     head = {"kind": KIND, "version": VERSION, "at_seconds": at_seconds, "cycle": cycle}
     head["limits"] = asdict(limits)
@@ -38,7 +38,7 @@ def report_document(
 def report_sentences(
     store: FolderStore | BucketStore, node: str, server: str, settings: bytes | None = None
 ) -> Iterator[str]:
-    """What the last report of a server says, and whether its team's ``settings`` came after it.
+    """Say what the last report of a server says, and whether its team's ``settings`` came after it.
     Raises StoreError, DocumentError."""
     key = report_key(node, server)
     text = store.get(key, MAX_REPORT_BYTES)
@@ -62,12 +62,12 @@ def report_sentences(
 
 
 def report_cycle(text: bytes, key: str) -> int:
-    """The plan's cycle of a report's document. Raises DocumentError."""
+    """Return the plan's cycle of a report's document. Raises DocumentError."""
     return _read(text, key).integer("cycle", low=0)
 
 
 def report_limits(text: bytes, key: str) -> SettingsLimits | None:
-    """``None``: of a sidecar that does not tell them yet. Raises DocumentError."""
+    """Read the limits; ``None``: the sidecar does not tell them yet. Raises DocumentError."""
     report = _read(text, key)
     if not report.has("limits"):
         return None

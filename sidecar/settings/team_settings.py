@@ -1,4 +1,4 @@
-"""Teams' own settings for their server: one small document each, in the store."""
+"""Has teams' own settings for their server: one small document each, in the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_SETTINGS_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class TeamSettings:
-    """What a team wants.
+    """Says what a team wants.
 
     Attributes:
         set_by, set_at: who and when (ISO 8601).
@@ -39,7 +39,7 @@ class TeamSettings:
 
     @property
     def minimum_bytes(self) -> int | None:
-        """Which nobody else can be given."""
+        """Return the minimum, which nobody else can be given."""
         minimum = self.values.get("minimum_bytes")
         return None if minimum is None else int(minimum)
 
@@ -51,7 +51,7 @@ class TeamSettings:
         return {"kind": KIND, "version": VERSION, **who, **values}
 
     def dumps(self) -> bytes:
-        """The document as it is stored."""
+        """Return the document as it is stored."""
         return json.dumps(self.to_json(), indent=1, allow_nan=False).encode()
 
     @classmethod
@@ -89,5 +89,5 @@ class TeamSettings:
 
 
 def now_text() -> str:
-    """The time, as ``set_at`` has it."""
+    """Return the time, as ``set_at`` has it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,1 +1,1 @@
-"""What the sidecar remembers, and that it is the only one."""
+"""Keeps what the sidecar remembers, and makes sure that it is the only one."""

@@ -1,4 +1,4 @@
-"""What the sidecar itself saw when it asked for plans: by that it judges the answers."""
+"""Keeps what the sidecar itself saw when it asked for plans; it judges the answers by that."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def asked_path(state_file: Path | None) -> Path | None:
-    """Beside the state."""
+    """Return the file's path, beside the state."""
     return state_file.with_name(f"{state_file.name}.asked") if state_file else None
 
 
 class AskedObservations:
-    """Those that may still be answered, by cycle; the last one is on file, too, for a plan that
-    comes after a restart. ``None`` for the path: nothing is on file.
+    """Keeps those that may still be answered, by cycle; the last one is on file, too, for a plan
+    that comes after a restart. ``None`` for the path: nothing is on file.
 
     What cannot be read or written is logged: then such a plan is refused.
     """
@@ -33,16 +33,16 @@ class AskedObservations:
         self._asked: dict[int, Observation] = {last.cycle: last} if last is not None else {}
 
     def get(self, cycle: int) -> Observation | None:
-        """As it was made here, never as it lies where others can write."""
+        """Return one as it was made here, never as it lies where others can write."""
         return self._asked.get(cycle)
 
     @property
     def last(self) -> Observation | None:
-        """Of this start, or of the one before."""
+        """Return the last one, of this start or of the one before."""
         return self._asked.get(max(self._asked, default=-1))
 
     def keep(self, observation: Observation, waiting: Collection[int]) -> None:
-        """One more; those of cycles that are not ``waiting`` for a plan are forgotten."""
+        """Keep one more; those of cycles that are not ``waiting`` for a plan are forgotten."""
         others = {cycle: one for cycle, one in self._asked.items() if cycle in waiting}
         self._asked = {**others, observation.cycle: observation}
         self._unwritten = observation

@@ -1,4 +1,4 @@
-"""Who decides over the sizes now; kept across restarts."""
+"""Says who decides over the sizes now; kept across restarts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _One = TypeVar("_One", str, int)
 
 @dataclass(frozen=True)
 class OrderOrigin:
-    """Who gave an order, when (Unix time) and why."""
+    """Says who gave an order, when (Unix time) and why."""
 
     by: str
     at_seconds: float
@@ -22,7 +22,7 @@ class OrderOrigin:
 
 @dataclass(frozen=True)
 class Pause(OrderOrigin):
-    """Nothing is set until then; ``None``: until ``resume``."""
+    """Says until when nothing is set; ``None``: until ``resume``."""
 
     until_seconds: float | None = None
 
@@ -39,7 +39,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Hold:
-    """Somebody gave a server this size by hand, then (Unix time)."""
+    """Says which size somebody gave a server by hand, and when (Unix time)."""
 
     bytes: int
     at_seconds: float
@@ -47,7 +47,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class ControlState:
-    """What was ordered, and what else keeps plans from being carried out.
+    """Says what was ordered, and what else keeps plans from being carried out.
 
     Attributes:
         mode: that was ordered, ``None``: as the file says. It holds as long as the file says
@@ -76,7 +76,7 @@ class ControlState:
     restoring_bytes: dict[str, int] = field(default_factory=dict)
 
     def mode_with(self, file_mode: str | None) -> str:
-        """The one in force. ``file_mode``: as the configuration has it, ``None`` if it does not."""
+        """Return the one in force. ``file_mode``: the configuration's, ``None`` if it has none."""
         if self.mode is not None and self.file_mode == file_mode:
             return self.mode
         return file_mode or MODES[0]
@@ -91,15 +91,17 @@ class ControlState:
         return server in self.held and self.held[server].bytes == size_bytes
 
     def server_wait(self, server: str, now_seconds: float) -> Wait | None:
-        """Until when it keeps its size, as its part of a plan failed; ``None`` if that is over."""
+        """Say until when it keeps its size, as its part of a plan failed; ``None`` if that is
+        over."""
         wait = self.server_waits.get(server)
         return wait if wait is not None and now_seconds < wait.until_seconds else None
 
     def objection(
         self, file_mode: str | None, now_seconds: float, *, must: bool = False
     ) -> str | None:
-        """Why no plan is carried out now, for people; ``None``: one is. ``must``: it is not made
-        for a gain, but because sizes break a bound, and does not wait after one that failed."""
+        """Say why no plan is carried out now, for people; ``None``: one is. ``must``: it is not
+        made for a gain, but because sizes break a bound, and does not wait after one that
+        failed."""
         if self.pause is not None:
             return f"paused by {self.pause.by}"
         if self.mode_with(file_mode) == "recommend":
@@ -109,7 +111,7 @@ class ControlState:
         return None
 
     def ordered(self, mode: str, file_mode: str | None, told: OrderOrigin) -> ControlState:
-        """The same with another mode."""
+        """Return the same with another mode."""
         return replace(self, mode=mode, mode_by=told, file_mode=file_mode)
 
     def to_json(self) -> dict[str, Any]:
@@ -127,7 +129,8 @@ class ControlState:
 
     @classmethod
     def from_json(cls, fields: Fields) -> ControlState:
-        """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
+        """Read it. Raises DocumentError for anything but ``to_json``'s output; ignores other
+        keys."""
         held, waits = fields.table("held", {}), fields.table("server_waits", {})
         return cls(
             mode=fields.text("mode", choices=MODES) if fields.has("mode") else None,
@@ -166,7 +169,7 @@ def _hold(fields: Fields) -> Hold:
 
 
 def read_sizes(fields: Fields) -> dict[str, int]:
-    """A table of sizes in bytes, by server. Raises DocumentError."""
+    """Read a table of sizes in bytes, by server. Raises DocumentError."""
     return {name: fields.integer(name, low=0, high=MOST_BYTES) for name in fields.names()}
 
 

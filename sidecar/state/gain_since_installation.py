@@ -1,4 +1,4 @@
-"""What the sizes that SPREDS keeps have saved, against those that it found when it came."""
+"""Counts what the sizes that SPREDS keeps have saved, against those that it found when it came."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Counted = dict[str, tuple[float, float, float]]
 
 
 def added(counted: Counted, step: Counted) -> Counted:
-    """The sums of both."""
+    """Return the sums of both."""
     sums = dict(counted)
     for name, (reads, misses, other_misses) in step.items():
         had = sums.get(name, (0.0, 0.0, 0.0))
@@ -22,7 +22,7 @@ def added(counted: Counted, step: Counted) -> Counted:
 
 @dataclass(frozen=True)
 class GainSinceInstallation:
-    """By the curves, for the reads that came since ``since_seconds`` (Unix time).
+    """Counts by the curves, for the reads that came since ``since_seconds`` (Unix time).
 
     Attributes:
         counted: of each server its reads, their misses with the sizes in force, and what would
@@ -39,7 +39,7 @@ class GainSinceInstallation:
     pinned_bytes: dict[str, float] = field(default_factory=dict)
 
     def plus(self, step: Counted) -> GainSinceInstallation:
-        """With the reads of another step."""
+        """Return it with the reads of another step."""
         return replace(self, counted=added(self.counted, step))
 
     def found_bytes(
@@ -48,8 +48,8 @@ class GainSinceInstallation:
         in_force_bytes: Mapping[str, int],
         pinned_bytes: Mapping[str, float],
     ) -> dict[str, int]:
-        """The sizes that were found, each with what is pinned of it since, as far as it has room
-        for that now: others would have made that room, and it is no gain."""
+        """Return the sizes that were found, each with what is pinned of it since, as far as it has
+        room for that now. Others would have made that room, and it is no gain."""
         found = {}
         for name, size in installed_bytes.items():
             pinned = pinned_bytes.get(name, 0.0)
@@ -59,7 +59,7 @@ class GainSinceInstallation:
 
     @classmethod
     def from_json(cls, fields: Fields) -> GainSinceInstallation | None:
-        """``None`` of a file that has sums of time: nobody knows of which reads they are.
+        """Read it; ``None`` of a file that has sums of time: nobody knows of which reads they are.
 
         Raises:
             DocumentError: with the key and value at fault.
@@ -77,7 +77,7 @@ class GainSinceInstallation:
 
 
 def _counts(fields: Fields, name: str) -> tuple[float, float, float]:
-    """Raises DocumentError."""
+    """Read reads, and their misses twice. Raises DocumentError."""
     numbers = fields.numbers(name, most=3)
     if len(numbers) != 3 or min(numbers) < 0:
         raise fields.refuse(name, f"must be reads and misses twice, not {shown(numbers)}")
@@ -85,7 +85,7 @@ def _counts(fields: Fields, name: str) -> tuple[float, float, float]:
 
 
 def _pair(fields: Fields, name: str) -> tuple[float, float]:
-    """Raises DocumentError."""
+    """Read reads a second and a ratio. Raises DocumentError."""
     numbers = fields.numbers(name, most=2)
     if len(numbers) != 2 or min(numbers) < 0 or numbers[1] > 1:
         raise fields.refuse(name, f"must be reads a second and a ratio, not {shown(numbers)}")

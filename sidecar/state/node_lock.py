@@ -1,4 +1,4 @@
-"""One sidecar for one state file and one endpoint; ``servers.server_lock`` has the servers."""
+"""Lets only one sidecar have a state file and an endpoint; ``servers.server_lock`` has servers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NodeLockedError(OSError):
 
 
 def lock_paths(config: SidecarConfig) -> dict[str, Path]:
-    """Beside the state file and beside the samples' socket, as far as there are such files; by the
-    key of the configuration.
+    """Return the paths of locks by the key of the configuration. They lie beside the state file and
+    beside the samples' socket, as far as there are such files.
 
     A TCP port or an abstract socket can be bound only once anyway.
     """
@@ -81,20 +81,21 @@ def is_locked(config: SidecarConfig) -> bool:
 
 
 def _whole_file(kind: int) -> bytes:
-    """``struct flock``: from the beginning to the end, of no process."""
+    """Make a ``struct flock`` from the beginning to the end, of no process."""
     return struct.pack(_LOCK, kind, os.SEEK_SET, 0, 0, 0)
 
 
 def locked_by(path: Path) -> str:
-    """The process that a lock's file names, as far as it is one. Raises OSError."""
+    """Return the process that a lock's file names, as far as it is one. Raises OSError."""
     with open_regular(path) as file:
         text = file.read(_MOST_PROCESS_BYTES).decode("ascii", errors="replace").strip()
     return text if text.isdigit() else ""
 
 
 def own_folders(config: SidecarConfig) -> dict[str, Path]:
-    """The folders of what only the sidecar may write, by the key of the configuration; the history
-    lies beside the state, and teams have folders of their own below that of the documents."""
+    """Return the folders of what only the sidecar may write, by the key of the configuration. The
+    history lies beside the state, and teams have folders of their own below that of the
+    documents."""
     files = {
         "state_file": config.state_file,
         "sampling.endpoint": socket_path(config.sampling.endpoint),

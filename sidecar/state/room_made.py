@@ -1,5 +1,5 @@
-"""What servers gave so that there is room beside others, which could not be given another size, or
-for others, which would have refused writes."""
+"""Keeps what servers gave as room for others. Some could not be given another size, and others
+would have refused writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLEARLY_LESS = 3 / 4
 
 @dataclass(frozen=True)
 class RoomMade:
-    """Sizes by server, in bytes.
+    """Has sizes by server, in bytes.
 
     Attributes:
         before_bytes: planned before room was made.
@@ -38,8 +38,8 @@ class RoomMade:
         least_bytes: Mapping[str, int],
         hanging: Collection[str] = (),
     ) -> RoomMade | None:
-        """Of sizes that are others than they would be if nobody needed anything at once, or hung;
-        ``None`` where they are not."""
+        """Return the room in sizes that are larger than if nobody needed anything at once, or hung;
+        ``None`` if there is none."""
         more = {n: size for n, size in sizes_bytes.items() if size > without_bytes.get(n, 0)}
         beside = {name: size for name, size in more.items() if name in hanging}
         needed = {n: size for n, size in least_bytes.items() if n in more.keys() - beside.keys()}
@@ -52,8 +52,8 @@ class RoomMade:
         return self.made_bytes == self.before_bytes
 
     def returned(self, sizes_bytes: Mapping[str, int]) -> RoomMade | None:
-        """From now on these sizes are planned; ``None`` where there was no need, but another that
-        could not be given another size."""
+        """Return the room once these sizes are planned. ``None`` where there was no need, but
+        another that could not be given another size."""
         sizes = dict(sizes_bytes)
         made = replace(self, before_bytes=sizes, made_bytes=sizes, beside_bytes={})
         return made if self.needed_bytes else None
@@ -61,15 +61,15 @@ class RoomMade:
     def begun_again(
         self, planned_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int]
     ) -> RoomMade:
-        """After a restart of the sidecar: if that is what was planned until then, what is planned
-        now in its place is room as well, and goes back to the same sizes."""
+        """Return the room after a restart of the sidecar. If that is what was planned until then,
+        what is planned now instead is room as well, and goes back to the same sizes."""
         if self.is_returned or self.made_bytes != planned_bytes:
             return self
         return replace(self, made_bytes=dict(sizes_bytes))
 
     def shifted(self, sizes_bytes: Mapping[str, int]) -> RoomMade:
-        """These are planned from now on, for another reason: whatever each gets or gives by that,
-        it would have also when the room is given back."""
+        """Return the room once these are planned, for another reason. Whatever each gets or gives
+        by that, it would have also when the room is given back."""
         before = {
             name: max(0, size + sizes_bytes[name] - self.made_bytes[name])
             for name, size in self.before_bytes.items()
@@ -77,8 +77,8 @@ class RoomMade:
         return replace(self, before_bytes=before, made_bytes=dict(sizes_bytes))
 
     def keeping(self, held_bytes: Mapping[str, int]) -> RoomMade | None:
-        """Of what they got these keep so much from now on, whoever needs less: it is what they
-        hold. ``None``: nobody needs more than that. What is going back already is planned."""
+        """Return the room if these keep so much of what they got, whoever needs less: they hold it.
+        ``None``: nobody needs more than that. What is going back already is planned."""
         if self.is_returned:
             return self
         before, made = self.before_bytes, self.made_bytes
@@ -92,9 +92,9 @@ class RoomMade:
         return room if needed or self.beside_bytes else None
 
     def _before_with(self, kept_bytes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes before, had these been ``kept_bytes`` already: what they got then the others
-        gave in proportion, but for memory that nobody had, and for half of an equal share each
-        where that can be."""
+        """Return the sizes before, had these been ``kept_bytes`` already. The others gave in
+        proportion what they got then, but for memory that nobody had, and for half of an equal
+        share each where that can be."""
         before, made = self.before_bytes, self.made_bytes
         others = {name: size for name, size in before.items() if name not in kept_bytes}
         free = max(0, sum(made.values()) - sum(before.values()))
@@ -124,9 +124,9 @@ class RoomMade:
     def after(
         self, planned_bytes: Mapping[str, int], unread: Collection[str] = ()
     ) -> RoomMade | None:
-        """What a plan leaves of it, that gave nobody more than he needs: when he needs less, it
-        goes back to those who gave it; likewise beside those that could not be read (``unread``)
-        when it was made."""
+        """Return what a plan leaves of it that gave nobody more than he needs. When he needs less,
+        it goes back to those who gave it. The same is true beside those that could not be read
+        (``unread``) when it was made."""
         needed = {
             name: size
             for name, size in self.needed_bytes.items()
@@ -146,19 +146,19 @@ class RoomMade:
         return RoomMade(before, dict(planned_bytes), beside, needed) if beside or needed else None
 
     def still_needed(self, least_bytes: Mapping[str, int]) -> dict[str, int]:
-        """Of those for which it was made, who does not work with what it had before."""
+        """Return those for which it was made and who do not work with what they had before."""
         least = {name: least_bytes.get(name, size) for name, size in self.needed_bytes.items()}
         return {name: size for name, size in least.items() if size > self.before_bytes[name]}
 
     def before_of_needs(self) -> dict[str, int]:
-        """What those had for which it was made."""
+        """Return what those had for which it was made."""
         return {name: self.before_bytes[name] for name in self.needed_bytes}
 
     @property
     def without_needs(self) -> dict[str, int]:
-        """The sizes before, where some of it was made for needs; empty where it was made beside
-        others alone. Needs pass, as most of them are clients' buffers: no plan is to go by them.
-        Those that cannot be given another size have what they have."""
+        """Return the sizes before, where some of it was made for needs; empty where it was made
+        beside others alone. Needs pass, as most of them are clients' buffers: no plan is to go by
+        them. Those that cannot be given another size have what they have."""
         if not self.needed_bytes:
             return {}
         kept = {n: size for n, size in self.made_bytes.items() if n in self.beside_bytes}
@@ -169,7 +169,8 @@ class RoomMade:
 
     @classmethod
     def from_json(cls, fields: Fields) -> RoomMade:
-        """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
+        """Read it. Raises DocumentError for anything but ``to_json``'s output; ignores other
+        keys."""
         keys = ("before_bytes", "made_bytes", "beside_bytes")
         before, made, beside = (read_sizes(fields.table(key)) for key in keys)
         needed = read_sizes(fields.table("needed_bytes", {}))

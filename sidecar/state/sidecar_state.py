@@ -1,4 +1,4 @@
-"""What the sidecar remembers across its own restarts, in one small file."""
+"""Holds what the sidecar remembers across its own restarts, in one small file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED_LIMIT = 16
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """What an observation asked about, so that its answer can be checked.
+    """Says what an observation asked about, so that its answer can be checked.
 
     Attributes:
         bounds_bytes: least and greatest size (``None``: no bound) of each server.
@@ -42,7 +42,7 @@ class PendingRequest:
 
 @dataclass(frozen=True)
 class SavedSettings:
-    """What a shrink replaced in one process of a server, by knob: to be put back after it."""
+    """Keeps what a shrink replaced in one process of a server, by knob: to be put back after it."""
 
     run_id: str
     settings: dict[str, str]
@@ -50,7 +50,7 @@ class SavedSettings:
 
 @dataclass(frozen=True)
 class ObservedLatency:
-    """A server's backend latency in the last observation, in the observation's words."""
+    """Has a server's backend latency in the last observation, in the observation's words."""
 
     backend_latency_seconds: float
     backend_latency_source: str
@@ -67,7 +67,7 @@ class ObservedLatency:
         )
 
     def words(self) -> str:
-        """For people."""
+        """Say it for people."""
         return backend_latency_words(
             self.backend_latency_seconds,
             self.backend_latency_source,
@@ -78,8 +78,8 @@ class ObservedLatency:
 
 @dataclass(frozen=True)
 class SizeChange:
-    """The last change of a server's size by SPREDS; ``cycle``: of the plan, ``None``: by none;
-    ``words``: why, as in a plan."""
+    """Describes the last change of a server's size by SPREDS; ``cycle``: of the plan, ``None``: by
+    none; ``words``: why, as in a plan."""
 
     at_seconds: float
     from_bytes: int
@@ -162,14 +162,14 @@ class SidecarState:
 
     @property
     def without_needs(self) -> dict[str, int]:
-        """What would be planned now if nobody had needed anything for a while; empty where that is
-        planned."""
+        """Return what would be planned now if nobody had needed anything for a while; empty where
+        that is planned."""
         if self.room is None or self.room.made_bytes != self.targets_bytes:
             return {}
         return self.room.without_needs
 
     def engage(self, room: RoomMade | None) -> None:
-        """Sizes are kept from now on, of which this is room."""
+        """Keep sizes from now on, of which this is room."""
         self.control = replace(self.control, engaged=True, restoring_bytes={})
         self.make_room(room)
 
@@ -194,7 +194,8 @@ class SidecarState:
 
     @classmethod
     def from_json(cls, fields: Fields) -> SidecarState:
-        """Raises DocumentError for anything but ``to_json``'s output; other keys are ignored."""
+        """Read it. Raises DocumentError for anything but ``to_json``'s output; ignores other
+        keys."""
         asked = [_asked(item) for item in fields.tables("asked", least=0, most=ASKED_LIMIT)]
         changed = fields.table("changed_at_seconds")
         replaced, latencies = fields.table("replaced"), fields.table("latencies", {})

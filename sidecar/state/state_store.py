@@ -1,9 +1,9 @@
-"""The owner of the sidecar's state: in memory for its threads, in one file for its next life.
+"""Owns the sidecar's state: in memory for its threads, in one file for its next life.
 
-Which thread may do what: any thread may look at ``now``. Any may change the state by ``update``,
-which lets one at a time, and has it on file when it returns. Its lock is the innermost: whoever
-updates may hold the actuator's lock, and the actuator's may be taken under that of the sidecar
-(which keeps plans and observations apart), but never the other way round.
+Any thread may look at ``now``. Any may change the state by ``update``, which lets one at a time,
+and has it on file when it returns. Its lock is the innermost: whoever updates may hold the
+actuator's lock. The actuator's may be taken under that of the sidecar (which keeps plans and
+observations apart), but never the other way round.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def note_nothing(_: SidecarState) -> None:
 
 
 class StateStore:
-    """The state in a file, of which there is one store at a time; a new one if there is none or it
-    cannot be read, which is logged.
+    """Keeps the state in a file, of which there is one store at a time. It is a new one if there is
+    none or it cannot be read, which is logged.
 
     ``None`` for the file: the state lives as long as the process.
 
@@ -59,12 +59,12 @@ class StateStore:
 
     @property
     def now(self) -> SidecarState:
-        """The state as it is, to look at only."""
+        """Return the state as it is, to look at only."""
         return self._state
 
     @contextmanager
     def update(self) -> Iterator[SidecarState]:
-        """A copy to change; it becomes the state, and goes on file, if the block ends well.
+        """Yield a copy to change; it becomes the state, and goes on file, if the block ends well.
 
         That it cannot be written is logged: then ``is_saved`` is false, and the next update, or
         ``write_again``, tries again.
@@ -86,12 +86,13 @@ class StateStore:
 
 
 def load_state(path: Path) -> SidecarState:
-    """The state in a file; a new one if there is none or it cannot be read, which is logged."""
+    """Load the state in a file; a new one if there is none or it cannot be read, which is
+    logged."""
     return _read(path) or SidecarState()
 
 
 def _read(path: Path) -> SidecarState | None:
-    """``None`` if it cannot be read, which is logged."""
+    """Read a file; ``None`` if it cannot be read, which is logged."""
     try:
         with open_regular(path) as file:
             text = file.read(MAX_STATE_BYTES + 1)
@@ -146,7 +147,8 @@ def _save(path: Path, state: SidecarState) -> bool:
 
 
 def note_installed(store: StateStore, server: str, size_bytes: int) -> None:
-    """What a server has that was never seen before (0: no limit), for when it is given back."""
+    """Note what a server has that was never seen before (0: no limit), for when it is given
+    back."""
     if server not in store.now.control.installed_bytes:
         with store.update() as state:
             # Of a sidecar that knew no modes, what it found before its first plan.
