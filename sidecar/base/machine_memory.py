@@ -65,16 +65,20 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
         OSError: a limit cannot be read.
         ValueError: one is neither a number above 0 nor ``max``.
     """
+    return [limit for folder in (cgroup, *cgroup.parents) for limit in folder_limits_bytes(folder)]
+
+
+def folder_limits_bytes(folder: Path) -> list[int]:
+    """The limits that are set on this very cgroup. Raises as ``cgroup_limits_bytes``."""
     limits = []
-    for folder in (cgroup, *cgroup.parents):
-        for name in LIMIT_FILES:
-            try:
-                with open_regular(folder / name, more_flags=os.O_NOFOLLOW) as file:
-                    text = file.read(_MOST_LIMIT).decode("ascii").strip()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            if text != _UNLIMITED:
-                limits.append(_whole(text, folder / name))
+    for name in LIMIT_FILES:
+        try:
+            with open_regular(folder / name, more_flags=os.O_NOFOLLOW) as file:
+                text = file.read(_MOST_LIMIT).decode("ascii").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if text != _UNLIMITED:
+            limits.append(_whole(text, folder / name))
     return limits
 
 

@@ -11,12 +11,13 @@ import os
 import secrets
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
+from sidecar.base.ended_after import ended_after
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -176,8 +177,7 @@ class SolverService:
             headers[HEADER] = question_signature(self._config.key, question)
         connection = self._connection()
         try:
-            connection.connect()
-            with _ended_after(self._limit_seconds, connection.sock):
+            with self._connected(connection):
                 self._check_listener(connection.sock)
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
@@ -194,6 +194,21 @@ class SolverService:
         if answer.status != 200:
             raise self._failure(f"says {answer.status}: {_reason(text)}", answer.status)
         return text
+
+    @contextmanager
+    def _connected(self, connection: http.client.HTTPConnection) -> Iterator[None]:
+        """Connect, and end that after its limit, also amid a handshake. Raises TimeoutError."""
+        create = connection._create_connection  # type: ignore[attr-defined]
+        with contextlib.ExitStack() as ended:
+
+            def created(*where: Any) -> socket.socket:
+                plain: socket.socket = create(*where)
+                ended.enter_context(ended_after(self._limit_seconds, plain))
+                return plain
+
+            connection._create_connection = created  # type: ignore[attr-defined]
+            connection.connect()
+            yield
 
     def _check_listener(self, connected: socket.socket) -> None:
         """Whoever signs with the key is known by that. Raises ServiceError."""
@@ -288,31 +303,6 @@ class _Bounded:
 
     def close(self) -> None:
         self._stream.close()
-
-
-@contextmanager
-def _ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[None]:
-    """End the connection after this time: its own limit is for each packet.
-
-    Raises:
-        TimeoutError: it was ended.
-    """
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        with contextlib.suppress(OSError):  # it has ended by itself
-            connection.shutdown(socket.SHUT_RDWR)
-
-    limit = threading.Timer(limit_seconds, end)
-    limit.daemon = True
-    limit.start()
-    try:
-        yield
-    finally:
-        limit.cancel()
-        if over.is_set():
-            raise TimeoutError(f"no answer within {limit_seconds:.0f} s")
 
 
 def _reason(answer: bytes) -> str:

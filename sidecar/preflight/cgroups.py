@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sidecar.base.machine_memory import (
-    cgroup_limits_bytes,
     cgroups_of,
+    folder_limits_bytes,
     machine_memory_bytes,
     memory_limit,
 )
@@ -16,6 +16,8 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.preflight.finding import Finding
 from solver_lambda.documents.units import format_size
+
+_MOST_DEPTH = 64
 
 
 def check_cgroups(
@@ -65,13 +67,15 @@ def _check_budget(memory: MemoryConfig, cgroup: Path, limit_bytes: int) -> Itera
 
 
 def _limit(process: Path) -> tuple[int, Path] | None:
-    """Return the least limit that holds a process, and whose it is; ``None`` if it has none."""
+    """Return the least limit that holds a process, and whose it is; ``None`` if it has none, or is
+    deeper than anybody's is who does not mean to keep us busy."""
     try:
         found = [
             (min(limits), len(folder.parts), folder)
             for own in cgroups_of(process)
+            if len(own.parts) <= _MOST_DEPTH
             for folder in (own, *own.parents)
-            if (limits := cgroup_limits_bytes(folder))
+            if (limits := folder_limits_bytes(folder))
         ]
     except (OSError, ValueError):
         return None

@@ -7,14 +7,20 @@ answers at a server's address may be anybody.
 
 from __future__ import annotations
 
+import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 import redis
 from redis._parsers.resp2 import _RESP2Parser
 
+from sidecar.base.ended_after import ended_after
+
 # MEMORY STATS has the most: some for each of many databases.
 MOST_PARTS = 1 << 14
+# For what TLS has to do before it says that there is nothing to read.
+_GRACE_SECONDS = 0.2
 
 
 class ReplyTooLargeError(Exception):
@@ -57,7 +63,9 @@ class BoundedReplies:
         self._left_bytes = 0
         self._most_bytes = 0
         self._until = 0.0
-        connect = connection._connect
+        connect, wrap = connection._connect, getattr(connection, "_wrap_socket_with_ssl", None)
+        if wrap is not None:
+            connection._wrap_socket_with_ssl = lambda plain: self._shake_hands(wrap, plain)
         # Its sockets are made there, whatever their kind.
         connection._connect = lambda: _BoundedSocket(connect(), self)
 
@@ -65,6 +73,10 @@ class BoundedReplies:
         """Allow at most so many bytes from now on, within this time."""
         self._left_bytes = self._most_bytes = most_bytes
         self._until = time.monotonic() + seconds
+
+    def _shake_hands(self, wrap: Callable[[Any], Any], plain: Any) -> Any:
+        with ended_after(self.left_seconds(), plain):
+            return wrap(plain)
 
     def go_on(self, seconds: float) -> None:
         """Give the same question so many seconds from now."""
@@ -110,9 +122,15 @@ class _BoundedSocket:
         left_seconds = self._replies.left_seconds()
         limit_seconds = self._socket.gettimeout()
         if limit_seconds is not None and limit_seconds <= left_seconds:
-            return receive(*how)
+            return self._received(receive, how, limit_seconds + _GRACE_SECONDS)
         self._socket.settimeout(left_seconds)
         try:
-            return receive(*how)
+            return self._received(receive, how, left_seconds)
         finally:
             self._socket.settimeout(limit_seconds)
+
+    def _received(self, receive: Any, how: tuple[Any, ...], most_seconds: float) -> Any:
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return receive(*how)
+        with ended_after(most_seconds, self._socket):
+            return receive(*how)
