@@ -38,7 +38,7 @@ class Account:
     traces: bool = False
 
     def boundary_arn(self, place: Place) -> str | None:
-        """ARN of the boundary in ``place``."""
+        """Return the ARN of the boundary in ``place``."""
         named = self.permissions_boundary
         if named is None or named.startswith("arn:"):
             return named

@@ -9,7 +9,7 @@ ALARM_PERIOD = Duration.minutes(5)
 
 
 class AlarmTopic(Construct):
-    """Where alarms go: the operator subscribes an address or a pager to it."""
+    """Receives alarms; the operator subscribes an address or a pager to it."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)

@@ -78,7 +78,7 @@ class CellStack(Stack):
     def _buckets(
         self, may_notify: Sequence[IDependable], notification: Notification | None
     ) -> None:
-        """Both buckets, each notifying of its documents."""
+        """Make both buckets, each notifying of its documents."""
         retention_days = self._configuration.retention_days
         key_arn = self._configuration.account.documents_key_arn
         observations = DocumentBucket(
@@ -133,8 +133,8 @@ class CellStack(Stack):
     def _functions(
         self, code: aws_lambda.Code, refused: aws_sqs.IQueue
     ) -> tuple[list[IDependable], Notification]:
-        """One function for all nodes, or for each solver that a node asks for; and by whom S3 has
-        each called."""
+        """Make one function for all nodes, or for each solver that a node asks for; and say by whom
+        S3 has each called."""
         has_topics = self._configuration.topics == "two"
         stack, methods = self._cell.stack, self._cell.methods
         name_of = names.observations_topic if has_topics else names.solver

@@ -10,7 +10,7 @@ PIPE_CLOSED = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def exit_code(main: Callable[[], int]) -> int:
-    """That of ``main``, or PIPE_CLOSED if nobody reads its output any more."""
+    """Return the exit code of ``main``, or PIPE_CLOSED if nobody reads its output any more."""
     try:
         try:
             return main()

@@ -112,7 +112,7 @@ class Configuration:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """In the order of their names."""
+        """Return the cells in the order of their names."""
         nodes = sorted(self.nodes, key=lambda node: (node.cell, node.name))
         return tuple(
             Cell(name, names.cell_stack(self.name, name), tuple(members))
@@ -121,7 +121,7 @@ class Configuration:
 
     @property
     def alarms_of_cells(self) -> int:
-        """How many alarms there are beside those that all cells share."""
+        """Return how many alarms there are beside those that all cells share."""
         functions = sum(len(cell.methods) for cell in self.cells)
         return ALARMS_OF_A_FUNCTION * functions if self.cell_alarms else 0
 

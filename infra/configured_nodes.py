@@ -38,7 +38,7 @@ class Node:
 
 
 def read_nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
-    """All nodes of all lines. Raises DocumentError."""
+    """Yield all nodes of all lines. Raises DocumentError."""
     lines: dict[str, str] = {}
     posted_to: dict[tuple[str, str], str] = {}
     for key in table.names():
@@ -73,7 +73,7 @@ def read_nodes(table: Fields, nodes_per_cell: int) -> Iterator[Node]:
 
 
 def _node(line: Fields) -> Node:
-    """What a line says, with the name still open; ``cell`` is empty where the line has none."""
+    """Read a line, with the name still open; ``cell`` is empty where the line has none."""
     if line.has("servers"):
         raise line.refuse(
             "servers",

@@ -80,7 +80,7 @@ def deploy(emulator: RunningEmulator, stack_file: Path = STACK_FILE) -> dict[str
 
 
 def _assembly(stack_file: Path) -> Path:
-    """Where the application is synthesised to, by the digest of what goes into it."""
+    """Return where the application is synthesised to, by the digest of what goes into it."""
     digest = hashlib.sha256(sys.version.encode() + stack_file.read_bytes())
     sources = [HERE / "function_requirements.txt", HERE / "cdk.json"]
     # The costs choose the controller of a stack that leaves it to them.

@@ -103,12 +103,12 @@ TEXT_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 
 
 def table_name(documents: str, cell: str) -> str:
-    """``plans_a`` of the cell ``a``."""
+    """Name a cell's table: ``plans_a`` of the cell ``a``."""
     return f"{documents}_{cell.replace('-', '_')}"
 
 
 class FleetDatabase(Construct):
-    """Of the shared stack; ``name`` is the installation's."""
+    """Adds the database to the shared stack; ``name`` is the installation's."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
@@ -123,7 +123,7 @@ class FleetDatabase(Construct):
 
 
 class FleetTables(Construct):
-    """Of one cell; the database is there before. ``nodes`` are the cell's."""
+    """Adds the tables of one cell; the database is there before. ``nodes`` are the cell's."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class FleetTables(Construct):
 
 
 def hive_type(kind: str | Mapping[str, str]) -> str:
-    """What Glue calls it; a mapping is a list of such tables."""
+    """Return what Glue calls it; a mapping is a list of such tables."""
     if isinstance(kind, str):
         return kind
     fields = ",".join(f"{name}:{item}" for name, item in kind.items())

@@ -77,8 +77,8 @@ def bundled_code(platform: tuple[str, ...]) -> aws_lambda.Code:
 
 
 def digest(source: Path, platform: tuple[str, ...], *, compiled: bool) -> str:
-    """Of all that goes into the package of the folder ``source``: the deployed function is another
-    one only if it changes. Bytecode follows from the rest, but for whether there is any."""
+    """Return the digest of all that goes into the package of ``source``: the deployed function is
+    another one only if it changes. Bytecode follows from the rest, but for whether there is any."""
     found = hashlib.sha256(repr((platform, compiled)).encode() + REQUIREMENTS.read_bytes())
     for path in sorted(source.rglob("*.py")):
         found.update(bytes(path.relative_to(source)) + b"\0" + path.read_bytes())

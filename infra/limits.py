@@ -64,7 +64,7 @@ POLICY_CHARACTERS = Limit(6_144, "characters in a managed policy, without blanks
 
 @dataclass(frozen=True)
 class Counts:
-    """Of a template, or of a part of one; ``size_bytes`` at most."""
+    """Counts what a template, or a part of one, has; ``size_bytes`` at most."""
 
     resources: int
     outputs: int
@@ -125,7 +125,7 @@ class CellSize:
 
 
 def too_much_in_a_cell(controller: str, cell: CellSize) -> Iterator[str]:
-    """What a cell would have more of than AWS takes, each in a sentence."""
+    """Yield what a cell would have more of than AWS takes, each in a sentence."""
     nodes = len(cell.deliveries)
     counts = cell.counts(controller)
     # One for each node where nodes differ in their solver.
@@ -147,8 +147,8 @@ def too_much_in_a_cell(controller: str, cell: CellSize) -> Iterator[str]:
 def too_much_in_the_account(
     controller: str, cells: int, nodes: int, functions: int, reserved_concurrency: int | None
 ) -> Iterator[tuple[str, str]]:
-    """What all cells together would have more of than a usual account may have: the key of the
-    stack's file that makes it, and a sentence.
+    """Yield what all cells together would have more of than a usual account may have: the key of
+    the stack's file that makes it, and a sentence.
 
     Args:
         functions: of all cells together.

@@ -26,25 +26,25 @@ class Place:
     url_suffix: str
 
     def bucket(self, stack: str, documents: str) -> str:
-        """Name of a cell's bucket; account and region make it unique in the world."""
+        """Return the name of a cell's bucket; account and region make it unique in the world."""
         return f"{stack}-{documents}-{self.account}-{self.region}"
 
     def bucket_arn(self, bucket: str) -> str:
         return f"arn:{self.partition}:s3:::{bucket}"
 
     def objects_arn(self, bucket: str, *path: str) -> str:
-        """ARN of all objects under ``path`` of the bucket named ``bucket``."""
+        """Return the ARN of all objects under ``path`` of the bucket named ``bucket``."""
         return "/".join((self.bucket_arn(bucket), *path, "*"))
 
     def regional_arn(self, service: str, resource: str) -> str:
-        """ARN of a resource of this account and region."""
+        """Return the ARN of a resource of this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
 
     def iam_arn(self, resource: str) -> str:
         return f"arn:{self.partition}:iam::{self.account}:{resource}"
 
     def queue_url(self, queue: str, endpoint_url: str | None = None) -> str:
-        """Address of a queue, at AWS or at an emulator."""
+        """Return the address of a queue, at AWS or at an emulator."""
         host = endpoint_url or f"https://sqs.{self.region}.{self.url_suffix}"
         return f"{host.rstrip('/')}/{self.account}/{queue}"
 
@@ -58,7 +58,7 @@ def place(account: str, region: str) -> Place:
 
 
 def account(text: str) -> str:
-    """An account's number.
+    """Return an account's number, checked.
 
     Raises:
         ValueError: it has not twelve digits.
@@ -69,12 +69,12 @@ def account(text: str) -> str:
 
 
 def cell_stack(name: str, cell: str) -> str:
-    """Name of a cell's CloudFormation stack, with which all names in it begin."""
+    """Return the name of a cell's CloudFormation stack, with which all names in it begin."""
     return f"{name}-{cell}"
 
 
 def any_cell(name: str) -> str:
-    """What stands for every cell's stack in a policy."""
+    """Return what stands for every cell's stack in a policy."""
     return cell_stack(name, "*")
 
 
@@ -83,12 +83,12 @@ def plans_topic(stack: str) -> str:
 
 
 def observations_topic(stack: str, method: str = "auto") -> str:
-    """Name of the topic that calls the cell's function for ``method``, where topics do."""
+    """Name the topic that calls the cell's function for ``method``, where topics do."""
     return f"{stack}-observations{_suffix(method)}"
 
 
 def solver(stack: str, method: str = "auto") -> str:
-    """Name of a cell's function, task or cluster; one that runs a single method has its name."""
+    """Name a cell's function, task or cluster; one that runs a single method has its name."""
     return f"{stack}-solver{_suffix(method)}"
 
 
@@ -109,7 +109,7 @@ def refused_queue(name: str) -> str:
 
 
 def nodes_policy(name: str, region: str) -> str:
-    """Name of the nodes' managed policy; IAM shares its names among all regions."""
+    """Return the name of the nodes' managed policy; IAM shares its names among all regions."""
     return f"{name}-nodes-{region}"
 
 
@@ -118,12 +118,12 @@ def teams_policy(name: str, region: str) -> str:
 
 
 def node_queue(name: str, node: str) -> str:
-    """Name of a node's queue; SQS does not allow dots."""
+    """Return the name of a node's queue; SQS does not allow dots."""
     return f"{name}_{node}"
 
 
 def node_role(name: str, node: str, region: str) -> str:
-    """Name that `infra.roles` proposes for a node's role and instance profile."""
+    """Return the name that `infra.roles` proposes for a node's role and instance profile."""
     return f"{name}.{node}.{region}"
 
 

@@ -164,7 +164,7 @@ def replace_controller(text: str, table: Mapping[str, str]) -> str:
 
 
 def read_outputs(path: Path) -> dict[str, dict[str, str]]:
-    """What ``cdk deploy --outputs-file`` wrote: each stack's outputs, by the stack's name.
+    """Return what ``cdk deploy --outputs-file`` wrote: each stack's outputs, by the stack's name.
 
     Raises:
         NodeConfigError: it is not such a file.

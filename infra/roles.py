@@ -104,7 +104,7 @@ def team_lines(
 def _role_of(
     configuration: Configuration, node: str, server: str | None, place: names.Place
 ) -> tuple[str, dict[str, str]]:
-    """Its name, and what marks it: a node's, or that of the team of its ``server``."""
+    """Return a role's name, and what marks it: a node's, or that of its ``server``'s team."""
     tags = {names.NODE_TAG: node}
     if server is None:
         return names.node_role(configuration.name, node, place.region), tags

@@ -15,7 +15,7 @@ from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 def use_of_key(
     key_arn: str, conditions: Mapping[str, Any] | None = None
 ) -> aws_iam.PolicyStatement:
-    """To read and write, through S3 alone, what the key encrypts."""
+    """Allow reading and writing, through S3 alone, what the key encrypts."""
     by_s3 = {"StringEquals": {"kms:ViaService": f"s3.{HERE.region}.{HERE.url_suffix}"}}
     return aws_iam.PolicyStatement(
         sid="UseDocumentsKey",

@@ -40,8 +40,8 @@ _IS_TEAM = {"Null": {NODE_KEY: "false", SERVER_KEY: "false"}}
 
 
 class TaggedAccess(Construct):
-    """Both managed policies of the installation called ``name``; ``documents_key_arn``: of the key
-    that encrypts documents, if there is one."""
+    """Makes both managed policies of the installation called ``name``; ``documents_key_arn``: of
+    the key that encrypts documents, if there is one."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, documents_key_arn: str | None

@@ -75,7 +75,7 @@ def _run(words: tuple[str, ...], options: Sequence[str]) -> int:
 
 
 def verb_of(module: Any) -> Any:
-    """What has HELP, add_arguments and run."""
+    """Return what has HELP, add_arguments and run."""
     if not hasattr(module, "STUDY"):
         return module
     from workloads.experiment.study_verb import StudyVerb

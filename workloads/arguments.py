@@ -18,7 +18,7 @@ PICTURES = (".pdf", ".png", ".svg")
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
-    """At least 1 each, with commas between them."""
+    """Read whole numbers of at least 1, with commas between them."""
     return tuple(positive(part) for part in text.split(","))
 
 
@@ -45,14 +45,14 @@ def output_file(text: str) -> Path:
 
 
 def picture_file(text: str) -> Path:
-    """The same, with a suffix that tells a format."""
+    """Return a file that can be written, with a suffix that tells a format."""
     if Path(text).suffix not in PICTURES:
         raise argparse.ArgumentTypeError(f"must end in {', '.join(PICTURES)}, not {text!r}")
     return output_file(text)
 
 
 def seconds(text: str) -> float:
-    """Of a duration such as ``200ms``."""
+    """Return the seconds of a duration such as ``200ms``."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -108,7 +108,7 @@ _OTHER_NAMES = {TWITTER: ("twitter/twitter_cluster52.csv",)}
 
 
 def trace_file(folder: Path, name: str) -> Path:
-    """Where the trace ``name`` is: in its place in the folder, or in the folder itself.
+    """Find the trace ``name``: in its place in the folder, or in the folder itself.
 
     It may have the name that it is published by. Where it is not there at all, this is its place.
     """
@@ -130,7 +130,7 @@ def add_traces(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def trace_names(name: str) -> str:
-    """By which names a trace is looked for."""
+    """Return the names by which a trace is looked for."""
     return " or ".join((name, *_OTHER_NAMES.get(name, ())))
 
 
@@ -141,7 +141,7 @@ def _folder(text: str) -> Path:
 
 
 def add_figures(parser: argparse.ArgumentParser, picture: str | None = None) -> None:
-    """Where figures go: ``--json``, and ``--picture`` where one can be drawn, which says what."""
+    """Add ``--json`` for figures, and ``--picture`` where ``picture`` says what one shows."""
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the figures here"
     )
@@ -150,6 +150,6 @@ def add_figures(parser: argparse.ArgumentParser, picture: str | None = None) -> 
 
 
 def write_json(file: Path | None, document: object, *, allow_nan: bool = True) -> None:
-    """If there is a file for it."""
+    """Write JSON if there is a file for it."""
     if file is not None:
         file.write_text(json.dumps(document, indent=1, allow_nan=allow_nan) + "\n")

@@ -55,9 +55,9 @@ _LARGEST_BYTES = 16_384
 def kvcache_keys(
     folder: Path, key_count: int, request_count: int, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Independent draws. ``pop.json`` tells how often the keys of each bucket were read; of its ten
-    million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a thousand,
-    are left out.
+    """Draw keys independently. ``pop.json`` tells how often the keys of each bucket were read; of
+    its ten million keys, evenly spaced ones by rank stand for all. Sizes above 16 KiB, one in a
+    thousand, are left out.
 
     Returns:
         keys, shape (request_count,); sizes of keys and values in bytes, shape (key_count,).
@@ -80,7 +80,7 @@ def kvcache_keys(
 
 
 def _document(file: Path) -> dict[str, list[int]]:
-    """Raises OSError, ValueError."""
+    """Read a JSON document. Raises OSError, ValueError."""
     try:
         found: dict[str, list[int]] = json.loads(file.read_text())
     except ValueError as error:
@@ -90,7 +90,7 @@ def _document(file: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """Requests for one server.
+    """Holds requests for one server.
 
     Attributes:
         keys: shape (n,), the texts.

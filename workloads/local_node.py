@@ -89,7 +89,7 @@ class LocalNode:
         return path
 
     def sizes_bytes(self) -> dict[str, int]:
-        """``maxmemory`` in force, by server."""
+        """Return ``maxmemory`` in force, by server."""
         return sizes_in_force(self.servers)
 
     @contextmanager

@@ -182,7 +182,7 @@ def settled_sizes(servers: Mapping[str, LocalServer]) -> dict[str, int]:
 
 
 def sizes_in_force(servers: Mapping[str, LocalServer]) -> dict[str, int]:
-    """``maxmemory`` of all, one after the other."""
+    """Return ``maxmemory`` of all, one after the other."""
     return {
         name: int(server.client.config_get("maxmemory")["maxmemory"] or 0)
         for name, server in servers.items()
@@ -229,7 +229,7 @@ _LIST = Path(__file__).resolve().parent.parent / "redis_patch" / "servers.txt"
 
 
 class SupportedServer(NamedTuple):
-    """One line of the list."""
+    """Holds one line of the list."""
 
     name: str
     package: str
@@ -239,22 +239,22 @@ class SupportedServer(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people, for example ``Redis 7.0``."""
+        """Return the name for people, for example ``Redis 7.0``."""
         return f"{self.package.capitalize()} {'.'.join(self.version.split('.')[:2])}"
 
     @property
     def stock_binary(self) -> str:
-        """Its file below ``build/``, as the project has it."""
+        """Return its file below ``build/``, as the project has it."""
         return f"bin/{self.name}-server-stock"
 
     @property
     def patched_binary(self) -> str | None:
-        """With the patch, where there is one."""
+        """Return the binary with the patch, where there is one."""
         return f"bin/{self.name}-server" if "patch" in self.ways else None
 
 
 def supported_servers() -> dict[str, SupportedServer]:
-    """By name, in the list's order."""
+    """Return the servers by name, in the list's order."""
     lines = (line.split("#")[0].split() for line in _LIST.read_text().splitlines())
     return {
         name: SupportedServer(name, package, version, release, tuple(ways.split(",")))

@@ -32,7 +32,7 @@ class ServerRefusedError(RuntimeError):
 
 @dataclass
 class Tally:
-    """Sums over requests.
+    """Sums up requests.
 
     Attributes:
         access_seconds: (8.2) in the small: the cache's latency for a hit, and what the backend
@@ -50,11 +50,11 @@ class Tally:
 
     @property
     def effective_access_time_seconds(self) -> float:
-        """Mean access time, 0 before the first request."""
+        """Return the mean access time, 0 before the first request."""
         return self.access_seconds / self.requests if self.requests else 0.0
 
     def minus(self, earlier: Tally) -> Tally:
-        """What was added since ``earlier``."""
+        """Return what was added since ``earlier``."""
         return Tally(
             self.requests - earlier.requests,
             self.hits - earlier.hits,
@@ -62,7 +62,7 @@ class Tally:
         )
 
     def copy(self) -> Tally:
-        """As it is now."""
+        """Copy the tally as it is now."""
         return Tally(self.requests, self.hits, self.access_seconds)
 
 

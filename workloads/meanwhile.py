@@ -26,7 +26,7 @@ def in_background(work: Callable[[threading.Event], object]) -> Iterator[None]:
 
 @contextmanager
 def quiet_log() -> Iterator[None]:
-    """Nothing is logged meanwhile, and whatever was logged before is again afterwards."""
+    """Log nothing meanwhile; whatever was logged before is again afterwards."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

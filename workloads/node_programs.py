@@ -122,7 +122,7 @@ class StartedSidecar:
 def running_sidecar(
     settings: NodeSettings, running: Mapping[str, LocalServer], folder: Path
 ) -> Iterator[StartedSidecar]:
-    """Until the end of the block; ``folder`` gets its log and its documents.
+    """Run a sidecar until the end of the block; ``folder`` gets its log and its documents.
 
     Raises:
         RuntimeError: it did not start, or ended before it was told to.
@@ -140,7 +140,7 @@ def started_sidecar(
     environment: dict[str, str] | None = None,
     log: Path | None = None,
 ) -> Iterator[StartedSidecar]:
-    """The same, which is not waited for; its log may lie elsewhere.
+    """Start a sidecar, which is not waited for; its log may lie elsewhere.
 
     Raises:
         RuntimeError: it ended before it was told to.
@@ -156,14 +156,14 @@ def started_sidecar(
 
 
 def plans_in(folder: Path, after: int = 0) -> list[AdaptationPlan]:
-    """What it planned ``after`` a cycle, in order."""
+    """Return what it planned ``after`` a cycle, in order."""
     kept = (folder / "documents" / plan_key(NODE, 0)).parent
     paths = sorted(path for path in kept.glob("[!.]*") if int(path.stem) > after)
     return [AdaptationPlan.loads(path.read_bytes(), path.name) for path in paths]
 
 
 def moves_in(folder: Path) -> int:
-    """How many of its plans changed sizes."""
+    """Return how many of its plans changed sizes."""
     return sum(plan.decision == "apply" for plan in plans_in(folder))
 
 
@@ -175,7 +175,7 @@ def is_sampled(server: LocalServer) -> bool:
 def node_table(
     settings: NodeSettings, running: Mapping[str, LocalServer], folder: Path
 ) -> dict[str, Any]:
-    """What the node's file says, but for its controller."""
+    """Return what the node's file says, but for its controller."""
     table: dict[str, Any] = {
         "node": settings.node,
         "state_file": "state.json",
@@ -209,7 +209,7 @@ LOOK_SECONDS = 0.02
 
 
 class SolverService(NamedTuple):
-    """One in a process of its own; its log is a JSON line a plan."""
+    """Tells of a solver in a process of its own; its log is a JSON line a plan."""
 
     port: int
     process_id: int

@@ -30,7 +30,7 @@ _held: list[bool] = []
 
 
 def unwind_when_interrupted() -> list[int]:
-    """From now on, the first of SIGINT, SIGTERM and SIGHUP raises ``KeyboardInterrupt``.
+    """Make the first of SIGINT, SIGTERM and SIGHUP raise ``KeyboardInterrupt`` from now on.
 
     Later ones are ignored, so that an impatient second Ctrl-C does not cut the cleaning up short.
     What was ignored from the start stays so: ``nohup`` means it. Returns a list that will hold the
@@ -105,7 +105,7 @@ def running_command(
     environment: dict[str, str] | None = None,
     stdout: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """The same, of any program."""
+    """Run any program as ``running_program`` runs ours."""
     with ExitStack() as stack:
         messages = stack.enter_context(log.open("wb"))
         with uninterrupted():
@@ -142,7 +142,7 @@ def _stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
 def deaf_processes(
     work: Callable[..., object], arguments: Sequence[tuple[object, ...]]
 ) -> Iterator[None]:
-    """One for each of ``arguments``, which does ``work`` with them until the end of the block."""
+    """Start a process for each of ``arguments``, to do ``work`` with them until the block ends."""
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=work, args=one, daemon=True) for one in arguments]
     try:
@@ -212,7 +212,7 @@ class ForkedProgram:
         return self._process.exitcode
 
     def wait(self, seconds: float | None = None) -> int:
-        """The exit code. Raises TimeoutExpired: it still runs."""
+        """Wait for the exit code. Raises TimeoutExpired: it still runs."""
         self._process.join(seconds)
         code = self._process.exitcode
         if code is None:
@@ -220,14 +220,14 @@ class ForkedProgram:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Nothing where it has ended."""
+        """Send a signal; do nothing where it has ended."""
         if self.poll() is None:
             # It may be gone, and the server that forked it about to tell how it ended.
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to the process."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -272,7 +272,7 @@ class Usage:
 
 
 def open_files(pid: int) -> list[str]:
-    """What each of its descriptors is of."""
+    """Return what each of its descriptors is of."""
     found = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # it has just been closed
@@ -281,7 +281,7 @@ def open_files(pid: int) -> list[str]:
 
 
 def usage(pid: int) -> Usage:
-    """Of a process that runs. Raises OSError if it does not."""
+    """Return what a running process uses. Raises OSError if it does not run."""
     folder = Path(f"/proc/{pid}")
     # After the program's name, which may have spaces: state is field 3, utime 14, stime 15.
     fields = (folder / "stat").read_text().rpartition(")")[2].split()

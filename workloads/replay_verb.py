@@ -32,7 +32,7 @@ LATE_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class TimedReplay:
-    """Of the requests that were sent, in order.
+    """Times the requests that were sent, in order.
 
     Attributes:
         seconds: from when each was due until the cache had answered it, and those that were sent
@@ -45,16 +45,16 @@ class TimedReplay:
 
     @property
     def late(self) -> int:
-        """How many were sent later than ``LATE_SECONDS`` after they were due."""
+        """Return how many were sent later than ``LATE_SECONDS`` after they were due."""
         return int(np.count_nonzero(self.behind_seconds > LATE_SECONDS))
 
     def percentile(self, percent: float) -> float:
-        """Of ``seconds``; 0 where there are none."""
+        """Return a percentile of ``seconds``; 0 where there are none."""
         return float(np.percentile(self.seconds, percent)) if len(self.seconds) else 0.0
 
 
 def due_seconds(times_seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """When each request of a trace is due, since the first one; never before the one before it.
+    """Return when each request is due, since the first one; never before the one before it.
 
     Many traces tell whole seconds. The requests of one second are then spread evenly over it:
     nobody sent them all at its start.
@@ -178,7 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if the server fails; 2 for a bad trace, or options that do not go together."""
+    """Run and return exit code 0; 1 if the server fails; 2 for a bad trace, or bad options."""
     if arguments.speed and (arguments.rate or not arguments.trace):
         say("replay: --speed needs a --trace, and no --rate")
         return 2

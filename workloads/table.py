@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 def say(line: str) -> None:
-    """Beside the figures."""
+    """Print a line beside the figures, on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -27,22 +27,22 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def mebibytes(size_bytes: float) -> str:
-    """For example ``16.0 MiB``."""
+    """Format bytes, for example ``16.0 MiB``."""
     return f"{size_bytes / (1 << 20):,.1f} MiB"
 
 
 def milliseconds(seconds: float) -> str:
-    """For example ``12.34 ms``."""
+    """Format a time, for example ``12.34 ms``."""
     return f"{seconds * 1000:,.2f} ms"
 
 
 def percent(ratio: float) -> str:
-    """For example ``98.7 %``."""
+    """Format a ratio, for example ``98.7 %``."""
     return f"{ratio * 100:.1f} %"
 
 
 def signed_percent(ratio: float, digits: int = 1) -> str:
-    """For example ``−1.3 %`` or ``+0.4 %``."""
+    """Format a ratio with its sign, for example ``−1.3 %`` or ``+0.4 %``."""
     return f"{ratio * 100:+.{digits}f} %".replace("-", "−")
 
 
@@ -80,7 +80,7 @@ summary { cursor: pointer }
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """On a narrow screen each row becomes a list, whose items have their column's title."""
+    """Make a table: on a narrow screen each row becomes a list, with its column's titles."""
     head = "".join(f"<th>{html.escape(title)}</th>" for title in header)
     titles = [
         html.escape(before.replace("before", "after") if title == "after" else title, quote=True)

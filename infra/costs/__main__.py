@@ -44,7 +44,7 @@ SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line and return its exit code."""
     try:
         options = parsed(make_parser(__doc__ or ""), arguments)
         prices = read_prices(options.prices)

@@ -40,7 +40,7 @@ class Answer:
 
 
 def as_text(answer: Answer) -> str:
-    """For people."""
+    """Return the answer as text for people."""
     bills, workload, measured = answer.bills, answer.workload, answer.measured
     made_up = report.first_with_terms(bills)
     blocks = [
@@ -57,7 +57,7 @@ def as_text(answer: Answer) -> str:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """For programs."""
+    """Return the answer as a JSON object for programs."""
     return {
         "workload": dataclasses.asdict(answer.workload),
         "prices": {
@@ -105,7 +105,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def as_csv(answer: Answer) -> str:
-    """For a spreadsheet: a line for each term, sum and break-even; money is of a year."""
+    """Return CSV for a spreadsheet: a line a term, sum and break-even; money is of a year."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(

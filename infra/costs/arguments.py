@@ -88,7 +88,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """With what ``--stack`` says for what is not given. Raises DocumentError, OSError."""
+    """Parse the arguments; ``--stack`` says what is not given. Raises DocumentError, OSError."""
     options = parser.parse_args(arguments)
     if options.stack:
         stack = read_configuration(options.stack)
@@ -139,7 +139,7 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
 
 
 def read_workload(options: argparse.Namespace, measured: Measured, prices: PriceList) -> Workload:
-    """Raises InputError."""
+    """Read the workload from the options. Raises InputError."""
     retention = _number("--retention-days", options.retention_days, 1, MOST_RETENTION_DAYS)
     cycles = _number("--cycles-per-day", options.cycles_per_day, 1, MOST_CYCLES_PER_DAY)
     if options.reads_per_second is not None:
@@ -216,7 +216,7 @@ def _run_duration(text: str) -> float:
 
 
 def read_latencies(given: Sequence[str]) -> dict[str, float]:
-    """Seconds by controller. Raises InputError."""
+    """Read the latency of each controller, in seconds. Raises InputError."""
     latencies = {}
     for text in given:
         controller, _, duration = text.partition("=")
@@ -226,7 +226,7 @@ def read_latencies(given: Sequence[str]) -> dict[str, float]:
 
 
 def read_controllers(text: str) -> list[str]:
-    """In the order of the report. Raises InputError."""
+    """Read names of controllers into the report's order. Raises InputError."""
     controllers = text.split(",")
     for controller in controllers:
         if controller not in CONTROLLERS:
@@ -236,5 +236,5 @@ def read_controllers(text: str) -> list[str]:
 
 
 def read_time_limit(text: str | None, workload: Workload) -> float:
-    """Seconds; before the next observation if it is not given. Raises InputError."""
+    """Read seconds; by default, those to the next observation. Raises InputError."""
     return _duration("--time-limit", text) if text else DAY_SECONDS / workload.cycles_per_day

@@ -33,7 +33,7 @@ class CycleCalls:
 
     @property
     def sqs_requests(self) -> float:
-        """Billed at one price."""
+        """Count the requests to SQS, which are all billed at one price."""
         return self.sqs_send + self.sqs_receive + self.sqs_delete
 
 

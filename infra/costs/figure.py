@@ -73,7 +73,7 @@ def make(workload: Workload, measured: Measured, prices: PriceList) -> Figure:
 
 
 def crossings(cycles: CyclesADay, one: Dollars, other: Dollars) -> list[tuple[float, float]]:
-    """Where two lines cross: cycles a day and dollars, on straight lines between the points."""
+    """Find where two lines cross: cycles a day and dollars, straight between the points."""
     ahead = one - other
     found = []
     for i in np.flatnonzero(np.sign(ahead[:-1]) * np.sign(ahead[1:]) < 0):

@@ -11,7 +11,7 @@ from infra.costs.price_list import PriceList, plain
 
 
 def as_markdown(answer: Answer) -> str:
-    """For a page or a ticket: tables, and a source for each price."""
+    """Return Markdown for a page or a ticket: tables, and a source for each price."""
     workload, made_up = answer.workload, report.first_with_terms(answer.bills)
     blocks: list[Iterator[str] | Sequence[str]] = [
         ["# What SPREDS costs a year"],

@@ -26,13 +26,13 @@ class DocumentBytes:
     server: float
 
     def of(self, servers: int) -> float:
-        """Bytes with ``servers`` servers."""
+        """Return the bytes of a document with ``servers`` servers."""
         return self.node + self.server * servers
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The file.
+    """Holds what the file says.
 
     Attributes:
         date: of the measurement; how: what was run, and where.
@@ -52,7 +52,7 @@ class Measured:
     log_bytes: DocumentBytes
 
     def run_cpu_seconds(self, servers: int) -> float:
-        """Of a warm run: straight lines between the points, and beyond the last; never falling."""
+        """Interpolate a warm run's processor seconds, also beyond the last point; never falling."""
         points = []
         highest = 0.0
         for at, seconds in self.run_points:

@@ -33,15 +33,15 @@ class ControllerCost:
     currency: str = "USD"
 
     def nodes_usd(self, free_tier: bool) -> float:
-        """Dollars a year that grow with the nodes: all but the stack's shared terms."""
+        """Return dollars a year that grow with the nodes: all but the stack's shared terms."""
         return sum(term.usd(free_tier) for term in self.terms if not term.shared)
 
     def shared_usd(self, free_tier: bool) -> float:
-        """Dollars a year of the stack itself."""
+        """Return dollars a year of the stack itself."""
         return sum(term.usd(free_tier) for term in self.terms if term.shared)
 
     def usd(self, free_tier: bool) -> float:
-        """Dollars a year, all terms."""
+        """Return dollars a year, all terms."""
         return sum(term.usd(free_tier) for term in self.terms)
 
 
@@ -93,8 +93,8 @@ def first_crossing(difference: Callable[[int], float], limit: int) -> int | None
 def break_evens(
     workload: Workload, measured: Measured, prices: PriceList, by: str, limit: int
 ) -> BreakEvens:
-    """Of a function against each way that is always on, without and with the free tier; ``by`` as
-    of :func:`break_even`."""
+    """Find where a function costs as much as each way that is always on, without and with the free
+    tier; ``by`` is as in :func:`break_even`."""
     return {
         against: {
             f"{'with' if free_tier else 'without'} the free tier": break_even(
@@ -147,7 +147,7 @@ def break_even(
 def _last_with_as_many_machines(
     controller: str, workload: Workload, measured: Measured, by: str, low: int, limit: int
 ) -> int:
-    """Of what ``by`` names, from ``low`` to ``limit``."""
+    """Return the highest count up to ``limit`` that needs no more machines than ``low``."""
 
     def needed(count: int) -> int:
         at = _with(workload, by, count)

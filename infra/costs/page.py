@@ -56,7 +56,7 @@ class _Bills:
         return bill
 
     def usd(self, controller: str, workload: Workload) -> float:
-        """Dollars a year, everything counted."""
+        """Return dollars a year, everything counted."""
         return self.of(controller, workload).usd(free_tier=False)
 
     def break_even(self, workload: Workload, against: str) -> str:
@@ -66,7 +66,7 @@ class _Bills:
         return f"from {cycles:,} a day on" if cycles else "never"
 
     def nodes(self, against: str) -> int | None:
-        """With how many nodes of hourly cycles Lambda first costs as much."""
+        """Return with how many nodes of hourly cycles Lambda first costs as much."""
         most = ACCOUNT_FILTERS.most
         return break_even(
             Workload(), self.measured, self.prices, against=against, by="nodes", limit=most
@@ -218,7 +218,7 @@ def _without_bytecode(bills: _Bills) -> str:
 
 
 def with_made(page: str, text: str) -> str:
-    """``page`` with ``text`` between its marks. Raises PageError."""
+    """Return ``page`` with ``text`` between its marks. Raises PageError."""
     if page.count(BEGIN) != 1 or page.count(END) != 1:
         raise PageError(f"must have the lines {BEGIN!r} and {END!r} once")
     before, _, rest = page.partition(BEGIN)
@@ -229,7 +229,7 @@ def with_made(page: str, text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m infra.costs.page",
         description=__doc__,

@@ -16,7 +16,7 @@ INSTANCE_PREFIX = "instance_hour_"
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """Which one product of the Price List API a price is of, in any region.
+    """Names the one product of the Price List API that a price is of, in any region.
 
     Attributes:
         service: its code.
@@ -77,7 +77,7 @@ class Price:
 
     @property
     def usd_per_unit(self) -> float:
-        """Dollars for one unit."""
+        """Return the dollars for one unit."""
         return self.usd / self.per
 
 
@@ -103,7 +103,7 @@ class PriceList:
     free_tier: Mapping[str, Allowance]
 
     def usd(self, key: str) -> float:
-        """Dollars for one unit of ``key``."""
+        """Return dollars for one unit of ``key``."""
         return self.prices[key].usd_per_unit
 
     def free_yearly(self, key: str) -> float:
@@ -121,7 +121,7 @@ class PriceList:
 
 
 def plain(usd: float) -> str:
-    """All digits of a price, and no more: ``0.0000133334``."""
+    """Write all digits of a price, and no more: ``0.0000133334``."""
     return f"{usd:.10f}".rstrip("0").rstrip(".")
 
 

@@ -32,7 +32,7 @@ _INSTANCE_ATTRIBUTES = {
 
 
 def query(key: str) -> Query | None:
-    """Of the one product whose price is ``key``; ``None``: unknown."""
+    """Return the query of the one product whose price is ``key``; ``None``: unknown."""
     if key.startswith(INSTANCE_PREFIX):
         kind = key.removeprefix(INSTANCE_PREFIX)
         attributes = {"instanceType": kind, **_INSTANCE_ATTRIBUTES}
@@ -41,7 +41,7 @@ def query(key: str) -> Query | None:
 
 
 def filters(asked: Query, region: str) -> list[dict[str, str]]:
-    """As ``GetProducts`` takes them. A usage type is not among them: it has a prefix."""
+    """Make filters for ``GetProducts``. The usage type is not among them: it has a prefix."""
     where = "fromRegionCode" if asked.service == "AWSDataTransfer" else "regionCode"
     return [
         {"Type": "TERM_MATCH", "Field": field, "Value": value}
@@ -66,7 +66,7 @@ def of_usage(products: Sequence[str], asked: Query, key: str) -> dict[str, list[
 
 
 def first_paid_tier(products: Sequence[str], key: str) -> float:
-    """Dollars a unit in the first tier that costs anything.
+    """Return dollars a unit in the first tier that costs anything.
 
     ``products`` are JSON documents as ``GetProducts`` gives them. Prices beyond the first paid
     tier begin at volumes that no SPREDS stack comes near.
@@ -101,7 +101,7 @@ def refreshed(
     region: str,
     skipped: Callable[[str], None] = lambda _key: None,
 ) -> PriceList:
-    """The same list with today's prices of a region; the free tier is not in the API, and stays.
+    """Return the list with today's prices of a region; the free tier is not in the API, and stays.
 
     ``client`` is boto3's ``pricing``; ``skipped`` hears of each price that is kept by hand.
 

@@ -35,7 +35,7 @@ from infra.costs.price_list_api import (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m infra.costs.prices",
         description=__doc__,
@@ -90,7 +90,7 @@ def _show(listed: PriceList, as_json: bool) -> int:
 
 
 def _refresh_all(listed: PriceList, folder: Path) -> int:
-    """Each region that sells functions; one that fails does not hinder the others."""
+    """Refresh each region that sells functions; one that fails does not hinder the others."""
     import boto3
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -60,14 +60,14 @@ def money(amount: float, currency: str = "USD") -> str:
 
 
 def duration(seconds: float) -> str:
-    """``45 ms``, ``3.1 s``, ``60 min``."""
+    """Format a duration: ``45 ms``, ``3.1 s``, ``60 min``."""
     if seconds >= 120:
         return f"{seconds / 60:.0f} min"
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterator[str]:
-    """What was asked, and what the answer rests on."""
+    """Yield what was asked, and what the answer rests on."""
     warm, start = function_seconds(workload, measured)
     yield (
         f"A year of SPREDS: {workload.cycles_per_day:g} cycles a day, "
@@ -101,7 +101,7 @@ def heading(workload: Workload, measured: Measured, prices: PriceList) -> Iterat
 def bills_table(
     bills: Sequence[ControllerCost], workload: Workload, measured: Measured
 ) -> Iterator[str]:
-    """One column for each controller, one row for each term, without the free tier."""
+    """Lay out a column for each controller, a row for each term, without the free tier."""
     names = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if not t.shared))
     shared = list(dict.fromkeys(t.name for bill in bills for t in bill.terms if t.shared))
     rows = [(f"{bills[0].currency} a year", [bill.controller for bill in bills])]
@@ -182,7 +182,7 @@ def thesis_table() -> Iterator[str]:
 def recommendation(
     chosen: ControllerCost | None, bills: Sequence[ControllerCost], limit: float, free_tier: bool
 ) -> str:
-    """One sentence."""
+    """Return the recommendation as one sentence."""
     tier = "with" if free_tier else "without"
     if chosen is None:
         fastest = min(bills, key=lambda bill: bill.latency_seconds)
@@ -200,9 +200,9 @@ def recommendation(
 def break_even_lines(
     by_cycles: BreakEvens, by_nodes: BreakEvens, workload: Workload
 ) -> Iterator[str]:
-    """At how many cycles a day of each node, and at how many nodes, the function first costs as
-    much as the machine. Not "from there on": both pay the same to S3 and SNS, so that the lines lie
-    close, and cross again where a busier sidecar polls less."""
+    """Tell at how many cycles a day of each node, and at how many nodes, the function first costs
+    as much as the machine. This is not "from there on": both pay the same to S3 and SNS. So the
+    lines lie close, and cross again where a busier sidecar polls less."""
     shortest = duration(DAY_SECONDS / MOST_CYCLES_PER_DAY)
     names = {
         "service": "an always-on Fargate service",
@@ -233,7 +233,7 @@ def first_with_terms(bills: Sequence[ControllerCost]) -> ControllerCost | None:
 
 
 def order(controllers: Sequence[str]) -> list[str]:
-    """As the tables show them."""
+    """Sort controllers into the order of the tables."""
     return [controller for controller in CONTROLLERS if controller in controllers]
 
 
@@ -253,7 +253,7 @@ def _price(bill: ControllerCost, amount: float) -> str:
 def _machines(
     bills: Sequence[ControllerCost], workload: Workload, measured: Measured
 ) -> Iterator[str]:
-    """Why so many."""
+    """Say why so many machines are needed."""
     if any(bill.machines > 1 for bill in bills):
         busy = busy_processors(workload, measured)
         each = BASELINE_PROCESSORS.get(workload.instance_type, OTHER_PROCESSORS)
@@ -264,7 +264,7 @@ def _machines(
 
 
 def _aligned(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """Names to the left, cells to the right of columns that are as wide as they must be."""
+    """Align names to the left, cells to the right of columns that are as wide as they must be."""
     columns = max(len(cells) for _, cells in rows)
     first = max(26, *(len(name) for name, _ in rows))
     widths = [
@@ -277,7 +277,7 @@ def _aligned(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
 
 
 def quantity(amount: float) -> str:
-    """``8,760``, ``0.01234``: whole from a thousand on."""
+    """Format a quantity: ``8,760``, ``0.01234``: whole from a thousand on."""
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:,.4g}"
 
 

@@ -57,7 +57,7 @@ class Term:
     shared: bool = False
 
     def usd(self, free_tier: bool) -> float:
-        """Dollars a year."""
+        """Return the dollars a year."""
         billed = max(0.0, self.quantity - self.free_quantity) if free_tier else self.quantity
         return billed * self.usd_per_unit
 
@@ -88,7 +88,7 @@ def _cloud_terms(
     latency: float,
     controller_sqs_requests: float = 0.0,
 ) -> list[Term]:
-    """What every controller in the cloud needs: buckets, topic, delivery to the nodes, alarms."""
+    """List what every controller in the cloud needs: buckets, topic, delivery, alarms."""
     runs = workload.yearly_runs
     calls = cycle_calls(workload, latency)
     documents = _observation_bytes(workload, measured) + _plan_bytes(workload, measured)
@@ -129,7 +129,7 @@ def _plan_bytes(workload: Workload, measured: Measured) -> float:
 
 
 def _data_out(workload: Workload, prices: PriceList, cycle_bytes: float) -> list[Term]:
-    """What comes to nodes outside of AWS; what they send costs nothing."""
+    """Return what comes to nodes outside of AWS; what they send costs nothing."""
     if workload.place == "region":
         return []
     return [_term(prices, "data to nodes", "data_out_gb", workload.yearly_runs * cycle_bytes / GB)]

@@ -50,7 +50,7 @@ def thesis_terms(cycles_per_day: float, storage_grows: bool = False) -> list[Ter
 
 
 def thesis_usd(cycles_per_day: float, free_tier: bool, storage_grows: bool = False) -> float:
-    """Dollars a year."""
+    """Return the thesis' bill in dollars a year."""
     return sum(term.usd(free_tier) for term in thesis_terms(cycles_per_day, storage_grows))
 
 
@@ -62,7 +62,7 @@ def thesis_break_even(free_tier: bool = False, storage_grows: bool = False) -> i
 
 
 def storage_factor(published_usd: float, free_tier: bool) -> float:
-    """How many times the stated storage the published sum would take."""
+    """Return how many times the stated storage the published sum would take."""
     terms = thesis_terms(CYCLES_PER_DAY)
     storage = next(term.usd(free_tier) for term in terms if term.name == "S3 storage")
     return (published_usd - thesis_usd(CYCLES_PER_DAY, free_tier) + storage) / storage

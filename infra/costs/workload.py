@@ -119,12 +119,12 @@ class Workload:
 
     @property
     def yearly_runs(self) -> float:
-        """Of the solver, for all nodes."""
+        """Return the solver's runs a year, for all nodes."""
         return self.cycles_per_day * self.nodes * DAYS
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:
-        """How many cells there are with how many nodes: the full ones, and one with the rest."""
+        """Return how many cells have how many nodes: the full ones, and one with the rest."""
         full, rest = divmod(self.nodes, self.nodes_per_cell)
         cells = ((full, self.nodes_per_cell), (1, rest))
         return tuple((number, nodes) for number, nodes in cells if number and nodes)
@@ -137,7 +137,7 @@ class Workload:
 
 
 def slowdown(memory_mb: int) -> float:
-    """How many seconds a function of ``memory_mb`` needs for one second of a whole processor."""
+    """Return the seconds that a function of ``memory_mb`` needs for one of a whole processor."""
     return max(1.0, WHOLE_CPU_MEMORY_MB / memory_mb)
 
 
@@ -152,7 +152,7 @@ def cold_ratio(cycles_per_day: float, nodes: int) -> float:
 
 
 def yearly_cold_starts(workload: Workload) -> float:
-    """Of all cells' functions."""
+    """Return the cold starts a year of all cells' functions."""
     yearly_cycles = workload.cycles_per_day * DAYS
     return sum(
         number * nodes * yearly_cycles * cold_ratio(workload.cycles_per_day, nodes)
@@ -172,9 +172,9 @@ def function_seconds(workload: Workload, measured: Measured) -> tuple[float, flo
 
 
 def latency_seconds(controller: str, workload: Workload, measured: Measured) -> float:
-    """From the observation to its plan's arrival.
+    """Return the seconds from the observation to its plan's arrival.
 
-    For a function that is called less often than it stays warm, of a cold start.
+    A function that is called less often than it stays warm counts with a cold start.
     """
     if controller == "lambda":
         warm, cold = function_seconds(workload, measured)
@@ -199,8 +199,8 @@ def busy_processors(workload: Workload, measured: Measured) -> float:
 
 
 def machines(controller: str, workload: Workload, measured: Measured) -> int:
-    """How many of its machines an always-on controller needs, each as busy as it may be for long;
-    0 for what is not always on."""
+    """Return how many of its machines an always-on controller needs, each as busy as it may be for
+    long; 0 for what is not always on."""
     if controller not in ALWAYS_ON:
         return 0
     each = BASELINE_PROCESSORS.get(workload.instance_type, OTHER_PROCESSORS)
@@ -210,8 +210,8 @@ def machines(controller: str, workload: Workload, measured: Measured) -> int:
 
 
 def cycles_per_day(reads_per_second: float) -> float:
-    """Of a node with so many reads, by a node's default settings: a cycle ends with its samples, or
-    after an hour. Early cycles, which an odd load brings, come on top."""
+    """Return the cycles a day of a node with so many reads, by default settings. A cycle ends with
+    its samples, or after an hour. Early cycles, which an odd load brings, come on top."""
     by_samples = reads_per_second * DAY_SECONDS * SAMPLING_RATE / CYCLE_SAMPLES
     return max(LEAST_CYCLES_PER_DAY, by_samples)
 

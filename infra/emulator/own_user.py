@@ -86,5 +86,5 @@ def is_own(client: tuple[str, int], server: tuple[str, int]) -> bool:
 
 
 def _place(host: str, port: int) -> str:
-    """As the table has it."""
+    """Format an address as the table has it."""
     return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"

@@ -73,7 +73,7 @@ class RunningEmulator:
         self.endpoint_url = self.environment["AWS_ENDPOINT_URL"]
 
     def _is_up(self) -> bool:
-        """By an answer that nothing but ministack gives, of a process of our user or of root."""
+        """Whether an answer comes as only ministack gives, from a process of our user or root."""
         port = int(self.endpoint_url.rpartition(":")[2])
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
         try:

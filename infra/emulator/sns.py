@@ -76,7 +76,7 @@ def filter_into_arrays() -> None:
 
 
 def _any_of(lookups: list[Any]) -> Any:
-    """One lookup over the objects of an array: it has every value that any of them has."""
+    """Join lookups over the objects of an array: it has every value that any of them has."""
 
     def lookup(key: str) -> tuple[bool, list[Any], bool]:
         found = [each(key) for each in lookups]

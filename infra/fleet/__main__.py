@@ -44,7 +44,7 @@ class NoPlansError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line and return its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.ask and options.sql:

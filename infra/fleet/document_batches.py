@@ -171,7 +171,7 @@ def _is_line(text: bytes) -> bool:
 
 
 def why_refused(source: PlanSource, key: PlanKey, text: bytes | str) -> str:
-    """One sentence on a document that is no plan, or not the one that its key says."""
+    """Say in one sentence why a document is no plan, or not the one that its key says."""
     where = source.place(key)
     if isinstance(text, str):
         return f"{where}: {text}"

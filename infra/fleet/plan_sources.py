@@ -1,4 +1,4 @@
-"""Where the plans of a fleet lie: folders, and buckets of one or several stacks."""
+"""Finds the plans of a fleet in folders, and in buckets of one or several stacks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class SourceError(Exception):
 
 
 class PlanKey(NamedTuple):
-    """Which plan."""
+    """Identifies one plan."""
 
     node: str
     cycle: int
 
     @property
     def path(self) -> str:
-        """Below the folder of all nodes."""
+        """Return the path below the folder of all nodes."""
         return f"{self.node}/{self.cycle:012d}.json"
 
 
@@ -45,14 +45,14 @@ class PlanSource(Protocol):
     name: str
 
     def versions(self) -> dict[PlanKey, str]:
-        """All plans there, and what changes when one is written again; whatever is not named like
-        a plan is passed over."""
+        """Find all plans there, and what changes when one is written again; whatever is not named
+        like a plan is passed over."""
 
     def read(self, keys: Iterable[PlanKey]) -> Iterator[Document]:
-        """Those of ``keys`` that are still there: nodes prune while they are read."""
+        """Read those of ``keys`` that are still there: nodes prune while they are read."""
 
     def place(self, key: PlanKey) -> str:
-        """Where that one lies, for people."""
+        """Return where that plan lies, for people."""
 
 
 class FolderPlans:
@@ -117,7 +117,7 @@ def _read_file(path: str) -> bytes | str:
 
 
 class BucketPlans:
-    """A bucket of plans."""
+    """Reads plans from a bucket."""
 
     def __init__(self, client: Any, bucket: str) -> None:
         self._client = client
@@ -174,8 +174,8 @@ class _told:  # noqa: N801
 
 
 def find_sources(names: Iterable[str]) -> list[PlanSource]:
-    """Of the command line's words: a folder, ``s3://bucket``, or a pattern of buckets as in
-    ``s3://spreds-*plans-*``. Each source once.
+    """Find the sources that the command line's words name, each once: a folder, ``s3://bucket``, or
+    a pattern of buckets as in ``s3://spreds-*plans-*``.
 
     Raises:
         SourceError: there is no such folder, no bucket has such a name, or S3 refuses.

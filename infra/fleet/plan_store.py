@@ -95,7 +95,7 @@ class PlanStore:
         return Loaded(plans, read - len(refused), refused)
 
     def newest_seconds(self) -> float:
-        """When the newest plan was made; 0 if there is none."""
+        """Return when the newest plan was made; 0 if there is none."""
         ((seconds,),) = self._rows("SELECT coalesce(max(made_at_seconds), 0) FROM plans")
         return float(seconds)
 
@@ -111,7 +111,7 @@ class PlanStore:
         ]
 
     def ask(self, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Names of the columns and the rows of one statement."""
+        """Return the names of the columns and the rows of one statement."""
         rows = self._rows(text)
         return [column[0] for column in self._database.description or ()], rows
 
@@ -158,7 +158,7 @@ class PlanStore:
 
 
 def _statements(name: str) -> list[str]:
-    """Of a file of SQL, in which nothing else has a semicolon."""
+    """Read the statements of a file of SQL, in which nothing else has a semicolon."""
     return [part for part in (HERE / name).read_text().split(";") if part.strip()]
 
 

@@ -17,7 +17,7 @@ class Question(NamedTuple):
     nothing: str = "no plan tells"
 
     def with_step(self, step: str) -> Question:
-        """With a step's size in its title."""
+        """Return the question with a step's size in its title."""
         return self._replace(title=self.title.format(step=step))
 
     @property
@@ -78,12 +78,12 @@ def prepare(store: PlanStore, asked: Asked) -> None:
 
 
 def answer_to(store: PlanStore, text: str) -> Answer:
-    """Of a statement of SQL that somebody wrote. Raises StoreError."""
+    """Answer a statement of SQL that somebody wrote. Raises StoreError."""
     columns, rows = store.ask(text)
     return Answer(Question(text, text, "no rows"), columns, rows)
 
 
 def answer(store: PlanStore, question: Question) -> Answer:
-    """Raises StoreError."""
+    """Answer a question from the store. Raises StoreError."""
     columns, rows = store.ask(question.file.read_text())
     return Answer(question, columns, rows)

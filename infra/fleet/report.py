@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_csv(answers: Sequence[Answer]) -> str:
-    """All rows of the only answer, in bytes and seconds, under the names of the columns."""
+    """Write all rows of the only answer, in bytes and seconds, under the columns' names."""
     (found,) = answers
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -41,7 +41,7 @@ def as_csv(answers: Sequence[Answer]) -> str:
 
 
 def as_text(answers: Sequence[Answer], most_rows: int) -> str:
-    """For a terminal."""
+    """Format the answers for a terminal."""
     return "\n\n".join(
         "\n".join(
             (found.question.title, *_aligned(_table(found, most_rows)), *_rest(found, most_rows))
@@ -51,7 +51,7 @@ def as_text(answers: Sequence[Answer], most_rows: int) -> str:
 
 
 def as_markdown(answers: Sequence[Answer], most_rows: int) -> str:
-    """For a page."""
+    """Format the answers for a page."""
     parts = []
     for found in answers:
         head, *rows = _table(found, most_rows)

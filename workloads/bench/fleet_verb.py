@@ -52,7 +52,7 @@ class MadeServer:
 
     @property
     def latency_words(self) -> str:
-        """Of some teams, that they stated it."""
+        """Return the words on latency, which some teams stated."""
         if self.name in _STATING:
             return backend_latency_words(self.backend_seconds, "team", None, None)
         return backend_latency_words(self.backend_seconds, "measured", self.backend_seconds, 1.0)
@@ -65,7 +65,7 @@ class MadeServer:
 
 
 def plans_of_node(node: str, count: int, seed: int) -> Iterator[AdaptationPlan]:
-    """One an hour, from ``FIRST_SECONDS`` on."""
+    """Yield one plan an hour, from ``FIRST_SECONDS`` on."""
     chance = random.Random(f"{node} {seed}")
     budget = chance.choice((2, 4, 8, 16, 64)) * GIB
     tightness = chance.choice((0.1, 0.3, 1.0))
@@ -152,7 +152,7 @@ def _plan(
 
 
 def write_plans(folder: Path, nodes: int, plans: int, seed: int = 1) -> int:
-    """As a bucket has them, below ``folder``; the bytes that were written."""
+    """Write plans as a bucket has them, below ``folder``; return the bytes that were written."""
     written = 0
     for number in range(nodes):
         node = f"cache-{number:04d}"
@@ -180,7 +180,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: slower or larger than wanted."""
+    """Run and return exit code 0; 1: slower or larger than wanted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written = write_plans(folder / "fleet", arguments.nodes, arguments.plans, arguments.seed)

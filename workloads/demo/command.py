@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if something failed; 2 for a bad trace."""
+    """Run and return exit code 0; 1 if something failed; 2 for a bad trace."""
     try:
         trace = find_trace(arguments.trace)
         servers = demo_servers(

@@ -36,7 +36,7 @@ Adaptation = Callable[[dict[str, LocalServer]], AbstractContextManager[object]]
 
 
 class _Client(Protocol):
-    """Ours or YCSB."""
+    """Stands for our client or YCSB."""
 
     tally: Tally
 
@@ -72,17 +72,17 @@ class HalfResult:
 
     @property
     def maxmemory_bytes(self) -> dict[str, int]:
-        """By server, at the end."""
+        """Return the size of each server at the end."""
         return self.samples[-1].maxmemory_bytes
 
     @property
     def tallies(self) -> dict[str, Tally]:
-        """By server, of the whole load."""
+        """Return the tally of each server, of the whole load."""
         return self.samples[-1].tallies
 
     @property
     def late_tallies(self) -> dict[str, Tally]:
-        """By server, of the second half of the load, in time."""
+        """Return the tally of each server, of the second half of the load, in time."""
         middle = self.samples[-1].seconds / 2
         early = next(sample for sample in self.samples if sample.seconds >= middle)
         return {name: tally.minus(early.tallies[name]) for name, tally in self.tallies.items()}
@@ -213,7 +213,7 @@ class _Watch:
 def kept_gain(
     servers: list[DemoServer], budget_bytes: int, static: HalfResult, spreds: HalfResult
 ) -> dict[str, Any]:
-    """Of the whole load, and of its second half (``late``).
+    """Tell what gain was kept, of the whole load and of its second half (``late``).
 
     What was kept is the measured difference to equal shares. What was possible is that of exact
     LRU between equal shares and the best sizes for each half of the load.
@@ -266,7 +266,7 @@ def kept_in_words(kept: dict[str, Any]) -> str:
 
 
 def mix_of_halves(name: str, budget_bytes: int, servers: Sequence[MixServer]) -> Mix:
-    """For an oracle that knows the requests of two halves, as ``requests_of`` has them."""
+    """Make a mix for an oracle that knows two halves' requests, as ``requests_of`` has them."""
     return Mix(
         name=name,
         description="",
@@ -287,7 +287,7 @@ def requests_of(load: Load) -> Requests:
 
 
 def allocated_bytes(sizes_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """What the servers' allocator gives for sizes: it has four of them between powers of two.
+    """Return what the allocator gives for sizes: it has four of them between powers of two.
 
     Without it the exact curves would promise a tenth more room than there is.
     """

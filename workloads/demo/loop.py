@@ -31,7 +31,7 @@ START_LIMIT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Cloud:
-    """The deployed stacks.
+    """Describes the deployed stacks.
 
     Attributes:
         environment: variables that send AWS clients to them.

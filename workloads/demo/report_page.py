@@ -38,7 +38,7 @@ _OF_PAGE = {
 
 
 def sizes_picture(half: HalfResult) -> str:
-    """``maxmemory`` of each server over time."""
+    """Draw ``maxmemory`` of each server over time."""
 
     def draw(axis: Any) -> None:
         seconds = [sample.seconds for sample in half.samples]
@@ -69,7 +69,7 @@ def waits_picture(servers: list[DemoServer], static: HalfResult, spreds: HalfRes
 
 
 def _waits(servers: list[DemoServer], half: HalfResult) -> tuple[list[float], list[float]]:
-    """Seconds, and milliseconds in the ``_WINDOW_SAMPLES`` before them."""
+    """Return seconds, and the milliseconds in the ``_WINDOW_SAMPLES`` before them."""
     pairs = list(zip(half.samples, half.samples[_WINDOW_SAMPLES:], strict=False))
     waits = []
     for before, after in pairs:
@@ -93,7 +93,7 @@ def ratios_picture(half: HalfResult) -> str:
 def curves_picture(
     observation: Observation, static: HalfResult, spreds: HalfResult, budget_bytes: int
 ) -> str:
-    """Each server's curve, with a circle at its static share and a dot at what SPREDS gave."""
+    """Draw each server's curve, with a circle at its static share and a dot at SPREDS' one."""
 
     def draw(axis: Any) -> None:
         for server, colour in zip(observation.servers, _SERVERS, strict=False):
@@ -138,7 +138,7 @@ def _picture(draw: Callable[[Any], None]) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """What the page shows.
+    """Holds what the page shows.
 
     Attributes:
         result: the contents of ``result.json``.
@@ -224,7 +224,7 @@ def _curves(report: Report) -> str:
 
 
 def _decisions(entries: Iterable[dict[str, Any]]) -> str:
-    """In whole sentences; plans that keep all sizes, one after the other, become one item."""
+    """Tell decisions in whole sentences; plans in a row that keep all sizes become one item."""
     items = []
     for keeps, group in groupby(entries, key=lambda entry: entry.get("decision") == "keep"):
         found = list(group)

@@ -18,7 +18,7 @@ SHARED_TRACE = trace_file(TRACES_FOLDER, TWITTER)
 
 @dataclass(frozen=True)
 class DemoServer:
-    """One application's cache.
+    """Describes one application's cache.
 
     Attributes:
         weight: w of (8.1).

@@ -178,20 +178,20 @@ def _asked(
 
 
 def _by_recency(past: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """All keys, as LRU would have them: from the one whose last read is longest ago."""
+    """Order all keys as LRU would: from the one whose last read is longest ago."""
     last_read = np.full(_KEYS, -1)
     last_read[past] = np.arange(len(past))
     return np.argsort(last_read, kind="stable")
 
 
 class SampleSource(Protocol):
-    """Of one server."""
+    """Gives the samples of one server."""
 
     def wait_for_connection(self) -> None:
         """Return when nothing is dropped any more."""
 
     def batches(self, shards: Shards) -> Iterator[Batch]:
-        """What there is to take now; ``shards`` has taken what came before."""
+        """Yield what there is to take now; ``shards`` has taken what came before."""
 
     def lost(self) -> int:
         """Samples that were made and are not here (yet)."""
@@ -204,7 +204,7 @@ class SampleSource(Protocol):
 
 
 class SentSamples:
-    """That the patch or the module sends."""
+    """Takes the samples that the patch or the module sends."""
 
     def __init__(self, server: FastServer, receiver: SampleReceiver) -> None:
         self._server, self._receiver, self._received = server, receiver, 0
@@ -233,8 +233,8 @@ class SentSamples:
 
 
 class LookedSamples:
-    """Of idle times, as ``LookSampler`` has them, by the server's own clock. What the questions
-    cost is not known: for the server no time passes meanwhile."""
+    """Samples idle times, as ``LookSampler`` has them, by the server's own clock. What the
+    questions cost is not known: for the server no time passes meanwhile."""
 
     def __init__(self, server: FastServer, live_objects: int) -> None:
         self._server, self._live_objects = server, live_objects
@@ -247,7 +247,7 @@ class LookedSamples:
         self._due_seconds = 0.0
 
     def wait_for_connection(self) -> None:
-        """It asks by itself."""
+        """Return at once: it asks by itself."""
 
     def batches(self, shards: Shards) -> Iterator[Batch]:
         if self._server.passed_seconds < self._due_seconds:

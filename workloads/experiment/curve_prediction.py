@@ -56,7 +56,7 @@ class SampledBinary:
     is_looked_at: bool = False
 
     def settings(self, salt: int, endpoint: str) -> dict[str, object]:
-        """So that it samples every key from the start."""
+        """Return settings with which it samples every key from the start."""
         if self.is_looked_at:
             return {}
         load: dict[str, object] = {"loadmodule": self.module} if self.module else {}
@@ -148,7 +148,7 @@ class _Window:
         self.faded_misses = factor * self.faded_misses + misses
 
     def forget(self) -> None:
-        """As if nothing had been counted."""
+        """Begin as if nothing had been counted."""
         self.monitor.forget()
         self.faded_reads = self.faded_misses = 0.0
 
@@ -168,7 +168,7 @@ class _Window:
 
 
 def working_set(load: Load, chosen: SampledBinary) -> tuple[int, int]:
-    """Bytes that count for ``maxmemory`` before and after ``load``, if nothing is evicted or
+    """Return bytes that count for ``maxmemory`` before and after ``load``, if nothing is evicted or
     expires; with the sampler at work, which takes memory, too."""
     forever = replace(load, ttls_seconds=np.zeros(len(load.sizes_bytes)))
     with (
@@ -262,7 +262,7 @@ def measure(
 
 
 def _looking_ahead(monitor: ServerMonitor, budget_bytes: int) -> MissRatioCurve:
-    """What the monitor would say for a plan, of the memory that it has anyway."""
+    """Return what the monitor would say for a plan, of the memory that it has anyway."""
     counts = monitor.counts
     depths, ratios = counts.miss_ratios(CYCLE)
     ahead = counts.growth_margin.depths(depths)
@@ -270,7 +270,7 @@ def _looking_ahead(monitor: ServerMonitor, budget_bytes: int) -> MissRatioCurve:
 
 
 def _correction(monitor: ServerMonitor) -> float:
-    """By which a miss ratio of all reads becomes one of the sampled reads."""
+    """Return the factor that makes a miss ratio of all reads one of the sampled reads."""
     histogram = monitor.counts.histogram
     return float(histogram.reads.by(CYCLE)) / max(1.0, float(histogram.counts.by(CYCLE).sum()))
 

@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sampled_binaries(server: str | None, way: str | None) -> list[SampledBinary]:
-    """Those that are chosen; ``None`` chooses all.
+    """Return the binaries that are chosen; ``None`` chooses all.
 
     Raises:
         FileNotFoundError: one is not built.

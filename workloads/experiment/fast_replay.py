@@ -89,7 +89,7 @@ class FastServer(PreloadedServer):
 
     @property
     def passed_seconds(self) -> float:
-        """By its clock, since it began."""
+        """Return the seconds since it began, by its clock."""
         return self._passed_us / 1e6
 
     def settle(self) -> None:

@@ -129,7 +129,7 @@ def _within(data: Data, times: float) -> float:
 
 
 def conclude(data: Data) -> str:
-    """How many came as they were said."""
+    """Say how many came as they were said."""
     within = " and ".join(f"{100 * _within(data, times):.0f} %" for times in WANTED)
     off = [row["came"] - row["said"] for row in data["rows"]]
     return (
@@ -140,7 +140,7 @@ def conclude(data: Data) -> str:
 
 
 def missed(data: Data) -> list[str]:
-    """Where too few came as they were said."""
+    """List where too few came as they were said."""
     return [
         f"{100 * _within(data, times):.0f} % within {times} stated errors, wanted "
         f"{100 * wanted:.0f} %"
@@ -150,7 +150,7 @@ def missed(data: Data) -> list[str]:
 
 
 def tables(data: Data) -> list[Table]:
-    """A row a look."""
+    """Make a row for each look."""
     columns = {
         "look": lambda row: str(row[0]),
         "said": lambda row: signed_percent(-row[1]["said"]),
@@ -161,7 +161,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """What came over what was said, with the stated error as bars."""
+    """Draw what came over what was said, with the stated error as bars."""
     panel = figure.subplots()
     said, came, error = (
         [100 * row[key] for row in data["rows"]] for key in ("said", "came", "error")
@@ -174,7 +174,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """How many came within the error."""
+    """Return how many came within the error."""
     return [
         Headline(
             "looks of five minutes whose recommendation brought what they said, within the stated "

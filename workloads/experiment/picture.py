@@ -34,7 +34,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def spread(values: Sequence[float], told: Callable[[float], str]) -> str:
-    """Median, then the least and the greatest: ``1.2 ms (1.0 ms to 1.5 ms)``."""
+    """Return the median, then the least and the greatest: ``1.2 ms (1.0 ms to 1.5 ms)``."""
     middle = told(statistics.median(values))
     if len(values) == 1:
         return middle
@@ -42,7 +42,7 @@ def spread(values: Sequence[float], told: Callable[[float], str]) -> str:
 
 
 def plain_ticks(axis: Axis) -> None:
-    """For an axis of a few decades; it has to be logarithmic already."""
+    """Set the ticks of an axis of a few decades; it has to be logarithmic already."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
@@ -51,7 +51,7 @@ def plain_ticks(axis: Axis) -> None:
 
 
 def check_matplotlib() -> None:
-    """Before minutes have passed.
+    """Check that it can draw, before minutes have passed.
 
     Raises:
         StudyError: it is not installed.
@@ -65,7 +65,7 @@ def check_matplotlib() -> None:
 
 
 def draw(study: Study, data: Data, path: Path) -> None:
-    """In the format that the ending of ``path`` names.
+    """Draw in the format that the ending of ``path`` names.
 
     Raises:
         OSError: the file cannot be written.

@@ -121,6 +121,6 @@ def _request(servers: list[LocalServer], steady: bool, stop: threading.Event) ->
 
 
 def _told(log: str) -> str:
-    """How often the budget was lowered and raised."""
+    """Return how often the budget was lowered and raised."""
     changes = re.findall(r"the budget is .* now, it was .*", log)
     return "".join(f"{line}\n" for line in [*changes[:3], f"{len(changes)} changes"])

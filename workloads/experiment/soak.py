@@ -48,7 +48,7 @@ LOG_LINES = 15
 
 
 def full_load(servers: Sequence[LocalServer], processes: int) -> AbstractContextManager[None]:
-    """Until the end of the block. Each process sends to its share of the servers in turn."""
+    """Load until the end of the block. Each process sends to its share of the servers in turn."""
     urls = [server.url for server in servers]
     shares = [(urls[place::processes], KEYS[place::processes]) for place in range(processes)]
     return deaf_processes(_send, shares)

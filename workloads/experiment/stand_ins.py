@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 class Question(NamedTuple):
-    """A request, whole."""
+    """Holds a whole request."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ class LoopbackServer:
             do_POST = do_PUT = do_GET  # noqa: N815 - as the library calls them
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(
@@ -83,7 +83,7 @@ Message = dict[str, str]
 
 
 def new_key(bits: int = 2048) -> RSAPrivateKey:
-    """As long as SNS' are, unless it is said otherwise."""
+    """Make a key as long as SNS' are, unless it is said otherwise."""
     return generate_private_key(public_exponent=65537, key_size=bits)
 
 
@@ -98,7 +98,7 @@ def self_signed(key: RSAPrivateKey, name: str = "sns.amazonaws.com") -> bytes:
 
 
 def notification(topic_arn: str, text: str, certificate: str, **fields: str) -> Message:
-    """What SNS sends, but for the signature; ``certificate`` is a path at its host."""
+    """Return what SNS sends, but for the signature; ``certificate`` is a path at its host."""
     return {
         "Type": "Notification",
         "MessageId": str(uuid.uuid4()),
@@ -112,7 +112,7 @@ def notification(topic_arn: str, text: str, certificate: str, **fields: str) -> 
 
 
 def signed(message: Message, key: RSAPrivateKey) -> Message:
-    """With its signature."""
+    """Return the message with its signature."""
     text = "".join(f"{name}\n{message[name]}\n" for name in _SIGNED if name in message)
     signature = key.sign(text.encode(), PKCS1v15(), SHA256())
     return {**message, "Signature": base64.b64encode(signature).decode()}

@@ -52,7 +52,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def add_rows(parser: argparse.ArgumentParser, at_once: int) -> None:
-    """Which rows are played, and how many side by side."""
+    """Add options for which rows are played, and how many side by side."""
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="rows whose names have one of these in them"
     )
@@ -66,7 +66,7 @@ def add_rows(parser: argparse.ArgumentParser, at_once: int) -> None:
 def chosen(
     rows: Iterable[AnyRow], quick: bool = False, only: Sequence[str] | None = None
 ) -> list[AnyRow]:
-    """By these options."""
+    """Choose rows by these options."""
     return [
         row
         for row in rows
@@ -152,7 +152,7 @@ class StudyVerb:
         add_figures(parser, "also draw the figures here")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Exit code 0; 1: it could not be measured; 2: a package is missing."""
+        """Run and return exit code 0; 1: it could not be measured; 2: a package is missing."""
         study = self._study
         if arguments.picture:
             try:

@@ -45,7 +45,7 @@ class YcsbError(RuntimeError):
 
 
 def ycsb_class_path() -> str:
-    """What ``java -cp`` needs; builds it first where its sources have changed.
+    """Return what ``java -cp`` needs; builds it first where its sources have changed.
 
     Raises:
         YcsbError: Java or Maven is missing, or the build failed.
@@ -127,7 +127,7 @@ class YcsbLoad:
     seed: int = 1
 
     def properties(self, port: int) -> dict[str, object]:
-        """As YCSB and the binding name them."""
+        """Return the properties as YCSB and the binding name them."""
         return {
             "workload": "site.ycsb.workloads.CoreWorkload",
             "recordcount": self.key_count,
@@ -194,7 +194,7 @@ class YcsbClient:
         return not self._reader.is_alive()
 
     def wait(self) -> None:
-        """Until it has done all its requests.
+        """Wait until it has done all its requests.
 
         Raises:
             YcsbError: it failed.
@@ -257,7 +257,7 @@ _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(1099511628211
 
 
 def ycsb_draws(load: YcsbLoad) -> Load:
-    """As many reads as YCSB would make; the keys have its names, and the hot ones are the same."""
+    """Draw as many reads as YCSB would make; the keys have its names, with the same hot ones."""
     random = np.random.default_rng(load.seed)
     numbers = np.empty(0, np.int64)
     while len(numbers) < load.request_count:

@@ -33,7 +33,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _allocated_bytes() -> int:
-    """Of this process; Python's own only where its objects are the C library's (``main``)."""
+    """Count this process' bytes; Python's only where its objects are the C library's (``main``)."""
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _Mallinfo
     told = library.mallinfo2()

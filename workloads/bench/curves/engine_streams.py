@@ -43,8 +43,8 @@ def twitter_requests(traces: Path) -> Requests:
 
 
 def sampled_stream(requests: Requests, objects: int, samples: int) -> list[bytes]:
-    """At least ``samples`` samples of a look-aside cache, of ``objects`` keys; the requests are
-    repeated as often as it takes.
+    """Make at least ``samples`` samples of a look-aside cache, of ``objects`` keys; the requests
+    are repeated as often as it takes.
 
     The cache holds half of the working set and evicts by LRU. Of the requests, 5 % are updates
     and 1 % deletions; of the keys, 30 % have a TTL, of an hour, which none of them lives to see.
@@ -71,8 +71,8 @@ def sampled_stream(requests: Requests, objects: int, samples: int) -> list[bytes
 def _left_ms(
     keys: npt.NDArray[np.int64], operations: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """What is left of each object's TTL, a millisecond less from one record to the next; −1 where a
-    sampler does not tell it. Shapes (n,)."""
+    """Return what is left of each object's TTL, a millisecond less from one record to the next; −1
+    where a sampler does not tell it. Shapes (n,)."""
     written: dict[int, int] = {}
     left = np.full(len(keys), -1)
     for place, (key, operation) in enumerate(zip(keys.tolist(), operations.tolist(), strict=True)):

@@ -72,7 +72,7 @@ class Errors:
 
 
 def errors_of_salts(requests: Requests, live_objects: int, salts: int) -> Iterator[Errors]:
-    """At the fixed rate 0.01, then with ``live_objects`` of all."""
+    """Yield the errors at the fixed rate 0.01, then with ``live_objects`` of all."""
     count = len(requests.keys)
     exact = estimate_curve(
         [
@@ -101,7 +101,7 @@ def errors_of_salts(requests: Requests, live_objects: int, salts: int) -> Iterat
 
 
 def _miss_ratios(requests: Requests, shards: Shards, server: SampledServer) -> FloatArray:
-    """Of a server that holds nothing: each read misses and is filled."""
+    """Estimate miss ratios of a server that holds nothing: each read misses and is filled."""
     histogram = MissRatioHistogram()
     hashes = number_hashes(np.arange(len(requests.sizes_bytes)), server.salt)
     for start in range(0, len(requests.keys), _PART):
@@ -135,7 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; a trace that is missing is left out, and named."""
+    """Run and return exit code 0; a trace that is missing is left out, and named."""
     quick = arguments.quick
     traces = [zipf_requests(200_000 if quick else 1_000_000, 1_000_000 if quick else 10_000_000)]
     try:

@@ -115,7 +115,7 @@ def say(text: str) -> None:
 
 
 def small_traces(folder: Path) -> Iterator[BenchTrace]:
-    """Those of at most 10 million requests, which are kept in ``build/``; real ones from
+    """Yield traces of at most 10 million requests, which are kept in ``build/``; real ones from
     libCacheSim's source, and orm-busy if it is in the folder. Raises TraceError, OSError."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     yield _trace("cloudPhysics, binary", data_file("cloudPhysicsIO.oracleGeneral.bin"), _AS_BINARY)
@@ -161,7 +161,7 @@ def _zipf(count: int) -> Iterator[npt.NDArray[np.uint64]]:
 
 
 def _trace(name: str, path: Path, arguments: tuple[str, ...]) -> BenchTrace:
-    """Also writes the file with one request, and reads the whole one into the page cache."""
+    """Make a trace: also write one request's file, and read the whole one into the page cache."""
     one = FOLDER / f"one-request-{path.name}"
     with path.open("rb") as file:
         if arguments == _AS_BINARY:

@@ -47,12 +47,12 @@ class Sample:
 
     @property
     def our_argument(self) -> str:
-        """Of ``spreds mrc``."""
+        """Return the argument of ``spreds mrc``."""
         return f"--objects={self.limit_objects}" if self.limit_objects else f"--rate={self.rate}"
 
     @property
     def their_argument(self) -> str:
-        """Of libCacheSim's profiler, with the salt to follow."""
+        """Return the argument of libCacheSim's profiler, with the salt to follow."""
         if self.limit_objects:
             return f"FIX_SIZE,{self.limit_objects}"
         return f"FIX_RATE,{self.rate:g}"
@@ -65,7 +65,7 @@ EXACT_PAIRS = 1  # libCacheSim takes a quarter of a minute for ten million reque
 
 @dataclass(frozen=True)
 class Run:
-    """One process.
+    """Holds what one process took.
 
     Attributes:
         seconds, cpu_seconds: of the whole process.
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0, or 1 if something cannot be built or run."""
+    """Run and return exit code 0, or 1 if something cannot be built or run."""
     pairs = 3 if arguments.quick else arguments.pairs
     try:
         library()
@@ -201,7 +201,7 @@ def _compare(
         }
 
     def ratio(value: Callable[[Run], float]) -> dict[str, float]:
-        """Theirs over ours: above 1, ours is better."""
+        """Divide theirs by ours: above 1, ours is better."""
         each = [
             value(their) / value(our)
             for our, their in zip(runs["spreds"], runs["libcachesim"], strict=True)

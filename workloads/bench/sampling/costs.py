@@ -46,7 +46,7 @@ _STEADY = Path(__file__).with_name("steady.c")
 
 
 def available() -> str | None:
-    """None if instructions can be counted here, else why they cannot."""
+    """Return None if instructions can be counted here, else why they cannot."""
     for program in ("valgrind", "callgrind_control"):
         if not shutil.which(program):
             return f"{program} is not installed (apt-get install valgrind)"
@@ -71,7 +71,7 @@ class CountedServer(PreloadedServer):
         )
 
     def instructions_per_command(self, commands: Sequence[Command], pipeline: int) -> float:
-        """Mean instructions for each of ``commands``, sent ``pipeline`` at a time.
+        """Return the mean instructions for each of ``commands``, sent ``pipeline`` at a time.
 
         All of them are sent once before, to warm up.
         """
@@ -142,7 +142,7 @@ _CONSUMER_FAILS = {"throughput": Target(0.95, at_most=False)}
 
 
 class Measured(NamedTuple):
-    """One slice of one round."""
+    """Holds one slice of one round."""
 
     round: int
     kind: Kind
@@ -151,7 +151,7 @@ class Measured(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """All rounds of one comparison."""
+    """Holds the ratios of all rounds of one comparison."""
 
     comparison: Comparison
     kind: Kind
@@ -178,7 +178,7 @@ class Verdict(NamedTuple):
 
 
 def ratios(measured: Sequence[Measured]) -> list[Ratio]:
-    """All comparisons, kinds and metrics."""
+    """Compute the ratios of all comparisons, kinds and metrics."""
     kinds = list(dict.fromkeys(one.kind for one in measured))
     rounds = sorted({one.round for one in measured})
     slices: dict[tuple[int, Kind, State], list[Slice]] = {}
@@ -186,7 +186,7 @@ def ratios(measured: Sequence[Measured]) -> list[Ratio]:
         slices.setdefault((one.round, one.kind, one.state), []).append(one.slice)
 
     def values(state: State, kind: Kind, metric: str) -> list[float]:
-        """One for each round: the geometric mean, where there is more than one slice."""
+        """Return a value for each round: the geometric mean, if there is more than one slice."""
         return [
             math.exp(
                 sum(math.log(METRICS[metric](s)) for s in slices[number, kind, state])
@@ -211,7 +211,7 @@ def ratios(measured: Sequence[Measured]) -> list[Ratio]:
 
 
 def verdicts(found: Sequence[Ratio]) -> Iterator[Verdict]:
-    """Of all ratios that have a target."""
+    """Judge all ratios that have a target."""
     of = {(r.comparison.state, r.comparison.base, r.kind, r.metric): r.found for r in found}
     for ratio in found:
         state, base, null = ratio.comparison

@@ -32,7 +32,7 @@ CONNECT_LIMIT_MS = 20_000
 
 
 class Variant(NamedTuple):
-    """One way to run a server."""
+    """Describes one way to run a server."""
 
     name: str
     binary: Path
@@ -78,7 +78,7 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
 
 
 def commands(keys: int = KEYS) -> dict[str, list[Command]]:
-    """What is counted, by name; the SETs come first, and make the keys."""
+    """Return what is counted, by name; the SETs come first, and make the keys."""
     names = [b"%012d" % number for number in range(keys)]
     return {
         "set": [("SET", b"key:" + name, b"x" * VALUE_BYTES) for name in names],
@@ -143,7 +143,7 @@ def _undisturbed(server: CountedServer, stream: list[Command], pipeline: int) ->
 def _instructions(
     variant: Variant, streams: dict[str, list[Command]]
 ) -> dict[tuple[str, int], float]:
-    """Of a command, by its name and pipeline."""
+    """Count the instructions of each command, by its name and pipeline."""
     with _listened(variant) as server:
         return {
             (name, pipeline): _undisturbed(server, stream, pipeline)
@@ -153,7 +153,7 @@ def _instructions(
 
 
 def instruction_table(counts: list[Count]) -> str:
-    """One line a variant, with what it adds to the first; a column a command and pipeline."""
+    """Lay out a line a variant, with what it adds to the first; a column a command and pipeline."""
     columns = list(dict.fromkeys((c.command, c.pipeline) for c in counts))
     cells = {(c.variant, c.command, c.pipeline): c for c in counts}
     first = counts[0].variant
@@ -177,7 +177,7 @@ BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
 
 
 def cache_commands(keys: int) -> dict[str, list[Command]]:
-    """By name; those that make the keys come first, those that remove them last."""
+    """Return commands by name; those that make the keys come first, those that remove them last."""
     names = [b"key:%012d" % number for number in range(keys)]
     value = b"x" * VALUE_BYTES
     groups = [names[start : start + GROUP] for start in range(0, keys, GROUP)]
@@ -203,8 +203,8 @@ def _is_built(server: SupportedServer) -> bool:
 
 
 def count_servers() -> dict[tuple[str, str], list[Count]]:
-    """What sampling adds to commands on keys that are not sampled, by server and way, of every
-    server that is built."""
+    """Return what sampling adds to commands on keys that are not sampled, by server and way, of
+    every server that is built."""
     found: dict[tuple[str, str], list[Count]] = {}
     for server in filter(_is_built, supported_servers().values()):
         say(f"bench redis: counting instructions of {server.title}")

@@ -208,7 +208,7 @@ def _count_instructions(quick: bool) -> list[Count]:
 
 
 def measure(arguments: argparse.Namespace) -> Iterator[Measured]:
-    """All slices, in the order of measurement."""
+    """Measure all slices, and yield them in the order of measurement."""
     rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else FULL_ROUNDS)
     usual_seconds = QUICK_SLICE_SECONDS if arguments.quick else FULL_SLICE_SECONDS
     slice_seconds = arguments.slice or usual_seconds
@@ -232,7 +232,7 @@ def measure(arguments: argparse.Namespace) -> Iterator[Measured]:
 
 
 def tables(found: Sequence[Ratio]) -> str:
-    """One for each metric: a line a comparison, a column a kind."""
+    """Lay out a table for each metric: a line a comparison, a column a kind."""
     kinds = list(dict.fromkeys(ratio.kind for ratio in found))
     cells = {(r.metric, r.comparison, r.kind): str(r.found) for r in found}
     comparisons = list(dict.fromkeys(ratio.comparison for ratio in found))

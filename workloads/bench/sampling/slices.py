@@ -35,7 +35,7 @@ class MedianRatio(NamedTuple):
 
 
 def median_ratio(values: Sequence[float], bases: Sequence[float]) -> MedianRatio:
-    """Of each value to the base measured beside it.
+    """Compare each value with the base measured beside it.
 
     Raises:
         ValueError: not one base for each value.
@@ -45,7 +45,7 @@ def median_ratio(values: Sequence[float], bases: Sequence[float]) -> MedianRatio
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Two of the values: the true median lies between them, whatever the values' distribution.
+    """Return two of the values: the true median lies between them, whatever their distribution.
 
     The interval of the sign test (Conover, *Practical Nonparametric Statistics*, section 3.2): as
     many values are cut off at either end as fair coins would hardly put there. With fewer than
@@ -121,7 +121,7 @@ KINDS = tuple(Kind(command, pipeline) for command in ("get", "set") for pipeline
 
 
 class Slice(NamedTuple):
-    """What was measured.
+    """Holds what was measured of a slice.
 
     Attributes:
         throughput: requests a second.
@@ -145,8 +145,8 @@ def build_load(program: Path) -> None:
 def play_load(
     program: Path, server: LocalServer, clients: int, pipeline: int, seconds: float, *what: object
 ) -> tuple[float, npt.NDArray[np.float64]]:
-    """Seconds that it took, and those of all requests that were sent at once; ``what`` is asked
-    for, as the program's source has it.
+    """Return the seconds it took, and those of all requests that were sent at once; ``what`` is
+    asked for, as the program's source has it.
 
     Raises:
         subprocess.CalledProcessError: a reply was not the expected one; stderr says more.
@@ -215,7 +215,7 @@ def fill(server: LocalServer) -> None:
 
 
 def processor_times(server: LocalServer) -> tuple[float, float]:
-    """Of the server's main thread, and of all its threads, since it began; seconds."""
+    """Return seconds of the server's main thread, and of all its threads, since it began."""
     cpu = server.client.info("cpu")
     main = cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]
     return main, cpu["used_cpu_user"] + cpu["used_cpu_sys"]

@@ -108,7 +108,7 @@ class Consumer:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """It does not run."""
+        """Stop the consumer for as long as the block."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield

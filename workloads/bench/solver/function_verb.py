@@ -98,7 +98,7 @@ def realistic_observation(servers: int, seed: int = 0) -> Observation:
 
 
 def answered(text: bytes) -> AdaptationPlan:
-    """What the function does with an observation, but for S3's answers."""
+    """Return what the function does with an observation, but for S3's answers."""
     observation = Observation.loads(text, "measurement")
     plan = make_plan(observation, now_seconds=observation.made_at_seconds + 1)
     plan.dumps()
@@ -108,7 +108,7 @@ def answered(text: bytes) -> AdaptationPlan:
 
 
 def document_sizes() -> dict[str, dict[str, int]]:
-    """Bytes of observation, plan and log line: a part for the node and one for each server."""
+    """Return bytes of observation, plan and log line: for the node, and for each server."""
     many = realistic_observation(SERVERS[-1])
     one = dataclasses.replace(many, servers=many.servers[:1])
     twice = dataclasses.replace(
@@ -134,14 +134,14 @@ def _sizes(observation: Observation) -> tuple[int, int, int]:
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """Of this process."""
+    """Return the processor seconds that ``work`` takes in this process."""
     before = time.process_time()
     work()
     return time.process_time() - before
 
 
 def warm_run_seconds(servers: int) -> float:
-    """Median of ``WARM_RUNS``."""
+    """Return the median processor seconds of ``WARM_RUNS`` runs."""
     text = realistic_observation(servers).dumps()
     answered(text)
     return statistics.median(processor_seconds(lambda: answered(text)) for _ in range(WARM_RUNS))

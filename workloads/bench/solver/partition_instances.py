@@ -31,14 +31,14 @@ MakeCurve = Callable[[np.random.Generator, int], MissRatioCurve]
 
 
 def _ramps(generator: np.random.Generator, units: int) -> MissRatioCurve:
-    """Up to 30 random points, joined by straight lines."""
+    """Draw up to 30 random points, joined by straight lines."""
     points = int(generator.integers(2, 31))
     sizes = np.sort(generator.choice(units + 1, min(points, units + 1), replace=False))
     return _curve(sizes, -np.sort(-generator.random(len(sizes))))
 
 
 def _steps(generator: np.random.Generator, units: int) -> MissRatioCurve:
-    """Up to 7 cliffs and flat stretches between them: loops over working sets."""
+    """Draw up to 7 cliffs and flat stretches between them: loops over working sets."""
     cliffs = np.sort(generator.choice(units, int(generator.integers(1, 8)), replace=False)) + 1
     ratios = -np.sort(-generator.random(len(cliffs) + 1))
     sizes = np.unique(np.concatenate(([0], cliffs - 1, cliffs)))

@@ -45,7 +45,7 @@ _SETTINGS = {"default": PlanningSettings(), "steps": PlanningSettings(maximum_st
 
 
 class Row(NamedTuple):
-    """One kind of node.
+    """Holds what was measured of one kind of node.
 
     Attributes:
         seconds: of processor time, shape (instances,).
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def measure(kinds: dict[str, MakeCurve], arguments: argparse.Namespace) -> Iterator[Row]:
-    """All rows."""
+    """Measure all rows, one kind of node after the other."""
     for curves, make_curve in kinds.items():
         for servers in arguments.servers:
             rows = {name: Row(curves, servers, name, [], 0, 0.0) for name in _SETTINGS}

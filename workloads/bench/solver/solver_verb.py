@@ -78,7 +78,7 @@ _TITLES = {"random": "random curves with cliffs", "traces": "curves cut from tra
 
 
 class Row(NamedTuple):
-    """One solver on one kind of instance.
+    """Holds what was measured of one solver on one kind of instance.
 
     Attributes:
         seconds: of processor time, shape (instances,): all solvers run on one thread, and what
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1 if the planner missed an optimum."""
+    """Run and return exit code 0; 1 if the planner missed an optimum."""
     kinds: dict[str, MakeCurve] = {"random": any_random_curve}
     from_traces = curves_of_traces(arguments.traces)
     if from_traces:
@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def measure(kinds: dict[str, MakeCurve], arguments: argparse.Namespace) -> Iterator[Row]:
-    """All rows: the usual grid with the optimum, then the fine one without."""
+    """Measure all rows: the usual grid with the optimum, then the fine one without."""
     for curves, make_curve in kinds.items():
         for servers in arguments.servers:
             problems = _problems(arguments, servers, UNITS, make_curve)
@@ -222,7 +222,7 @@ def table(rows: list[Row]) -> str:
 
 
 def as_json(rows: list[Row]) -> dict[str, Any]:
-    """All numbers."""
+    """Return all numbers for JSON."""
     return {"rows": [row._asdict() for row in rows], "missed_optima": missed_optima(rows)}
 
 

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: an attack had an effect; 2: there is no such row."""
+    """Run and return exit code 0; 1: an attack had an effect; 2: there is no such row."""
     attacks = chosen(ALL_ATTACKS, arguments.quick, arguments.only)
     code = told_without_playing("attacks", "attack", attacks, arguments)
     if code is not None:
@@ -85,7 +85,7 @@ def play_attacks(attacks: Sequence[Attack], at_once: int = AT_ONCE) -> list[Outc
 
 
 def table(attacks: Sequence[Attack], outcomes: Sequence[Outcome]) -> str:
-    """For people; below it why rows fell or were skipped."""
+    """Make a table for people; below it stands why rows fell or were skipped."""
     lines = [
         [attack.name, "held before" if attack.held else "fell before", outcome.verdict]
         for attack, outcome in zip(attacks, outcomes, strict=True)

@@ -41,7 +41,7 @@ def conclude(data: Data) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """As Figures 7.2 and 7.3 and Tables 7.1 and 7.3."""
+    """Make tables as Figures 7.2 and 7.3 and Tables 7.1 and 7.3."""
     latencies, throughputs, tests = [], [], []
     for workload, size, runs in cells(data):
         for way, told in WAYS.items():

@@ -79,7 +79,7 @@ def _trace_keys(path: Path, limit: int | None) -> npt.NDArray[np.uint64]:
 
 
 def _loads(workload: str, seed: int, trace: npt.NDArray[np.uint64] | None) -> list[Load]:
-    """One for each application: sections of the trace, or draws of their own."""
+    """Make a load for each application: sections of the trace, or draws of their own."""
     random = np.random.default_rng(seed)
     loads = []
     for number in range(len(WORKERS)):
@@ -138,7 +138,7 @@ def _run(loads: list[Load], budget_bytes: int, ways: list[str], is_quick: bool) 
 
 
 def _summary(answers: Answers, first: int, count: int, is_quick: bool) -> Data:
-    """Of the applications of one node, after the caches are warm."""
+    """Summarise the applications of one node, after the caches are warm."""
     warm = QUICK_WARM_SECONDS if is_quick else WARM_SECONDS
     end = QUICK_RUN_SECONDS if is_quick else RUN_SECONDS
     ours = (answers.application >= first) & (answers.application < first + count)
@@ -211,7 +211,7 @@ def interquartile_seconds(runs: list[Data], way: str) -> float:
 
 
 def alike_mean_seconds(runs: list[Data], way: str) -> list[float]:
-    """Mean latency of each seed if each application asked as often as with equal shares.
+    """Return the mean latency of each seed if each application asked as often as with equal shares.
 
     In a closed loop a faster application asks more, so that all answers of two ways, taken
     together, have other proportions.

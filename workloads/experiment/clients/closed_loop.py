@@ -50,7 +50,7 @@ class Answers:
 
 
 def play_closed(applications: Sequence[Application], seconds: float) -> Answers:
-    """All at once, for so long.
+    """Play all applications at once, for so long.
 
     Raises:
         ServerRefusedError: a server answered with an error.

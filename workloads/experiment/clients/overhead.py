@@ -39,7 +39,7 @@ SHOWN = {"module": COMPARISONS[2], "patch": COMPARISONS[4]}
 
 
 def ratio(data: Data, load: str, metric: str, state: State, base: State) -> MedianRatio:
-    """Of all rounds."""
+    """Compare two states over all rounds."""
     place, states = METRICS.index(metric), data["seen"][load]
     return median_ratio(
         [seen[place] for seen in states[state.name]], [seen[place] for seen in states[base.name]]

@@ -45,7 +45,7 @@ YCSB_THREADS = 8
 
 
 class Seen(NamedTuple):
-    """By the client; latencies are of all requests that were sent at once.
+    """Holds what the client saw; latencies are of all requests that were sent at once.
 
     Attributes:
         operations: how many there were in all.
@@ -64,7 +64,7 @@ class ClientLoad(Protocol):
     def name(self) -> str: ...
 
     def run(self, server: LocalServer, seconds: float) -> Seen:
-        """For about so long; a server holds what ``bench.sampling.slices.fill`` sets, and
+        """Load a server for about so long; it holds what ``bench.sampling.slices.fill`` sets, and
         ``fill_mixed``."""
 
 
@@ -100,7 +100,7 @@ class RedisBenchmark:
 
 
 class MixedLoad:
-    """As memtier_benchmark: SET and GET 1:10, values of 32 bytes to 1 KiB, over raw sockets.
+    """Loads as memtier_benchmark: SET and GET 1:10, values of 32 bytes to 1 KiB, over raw sockets.
 
     Args:
         folder: for its program and its requests.
@@ -170,17 +170,17 @@ def fill_mixed(server: LocalServer) -> None:
 
 
 def mixed_key(key: int) -> bytes:
-    """As memtier_benchmark names it."""
+    """Name a key as memtier_benchmark does."""
     return b"memtier-%d" % key
 
 
 def mixed_sizes() -> npt.NDArray[np.int64]:
-    """Of each key's value, bytes; even between the least and the greatest."""
+    """Return the bytes of each key's value, even between the least and the greatest."""
     return np.random.default_rng(0).integers(SIZES_BYTES[0], SIZES_BYTES[1] + 1, KEYS)
 
 
 def mixed_requests(pattern: str, random: np.random.Generator) -> bytes:
-    """What ``closed_loop_load`` reads."""
+    """Make the bytes that ``closed_loop_load`` reads."""
     if pattern == "uniform":
         keys = random.integers(0, KEYS, MIXED_REQUESTS)
     else:

@@ -78,7 +78,7 @@ def measure(scope: Scope) -> Data:
 
 
 def as_json(run: Run) -> Data:
-    """What tables, picture and conclusion need of a run."""
+    """Return what tables, picture and conclusion need of a run."""
     return {
         "access_seconds": run.late_access_seconds,
         "hit_ratio": run.late_hit_ratio,
@@ -99,7 +99,7 @@ def as_json(run: Run) -> Data:
 
 
 def changes(data: Data, workload: str) -> list[float]:
-    """Mean access time with SPREDS against equal shares, as a ratio less 1; of each seed."""
+    """Return each seed's mean access time with SPREDS against equal shares, a ratio less 1."""
     runs = data["workloads"][workload]
     return [
         after["access_seconds"] / before["access_seconds"] - 1
@@ -108,7 +108,7 @@ def changes(data: Data, workload: str) -> list[float]:
 
 
 def conclude(data: Data) -> str:
-    """By workload: what became of the mean access time."""
+    """Say by workload what became of the mean access time."""
     parts = []
     for name, runs in data["workloads"].items():
         before, after = (
@@ -124,7 +124,7 @@ def conclude(data: Data) -> str:
 
 
 def _unmoved(runs: list[Data]) -> str:
-    """Where no plan moved memory, a difference is chance."""
+    """Say that a difference is chance where no plan moved memory."""
     count = sum(not one["moves"] for one in runs)
     if count == len(runs):
         return ", which is chance, for no plan moved memory"
@@ -214,7 +214,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """One a workload."""
+    """Return one headline for each workload."""
     return [
         Headline(
             f"change of the mean access time that YCSB measures, workload {name}",

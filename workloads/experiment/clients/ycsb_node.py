@@ -44,14 +44,14 @@ class Played:
 
 @dataclass(frozen=True)
 class Run:
-    """All applications of one run, by name; ``moves``: plans that changed sizes."""
+    """Holds all applications of one run, by name; ``moves``: plans that changed sizes."""
 
     applications: dict[str, Played]
     moves: int
 
     @property
     def late_access_seconds(self) -> float:
-        """Mean over late reads: (8.1), all servers of one weight, f as it is asked for.
+        """Return the mean over late reads: (8.1), all servers of one weight, f as it is asked for.
 
         By the reads that a run happened to make, two runs would weigh the applications otherwise.
         """
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def late_hit_ratio(self) -> float:
-        """Of late reads, each application in the same proportion."""
+        """Return the hit ratio of late reads, each application in the same proportion."""
         return self._mean(lambda tally: tally.hit_ratio)
 
     def _mean(self, of: Callable[[Tally], float]) -> float:
@@ -72,7 +72,7 @@ class Run:
 def play(
     applications: Sequence[Application], budget_bytes: int, cycle_seconds: float | None
 ) -> Run:
-    """All of them at once, from empty caches; equal shares where ``cycle_seconds`` is ``None``.
+    """Play all of them at once, from empty caches; equal shares if ``cycle_seconds`` is ``None``.
 
     Raises:
         StudyError: YCSB cannot be built, or failed.

@@ -115,7 +115,7 @@ class Conversation:
         self.spoken += len(commands)
 
     def hear(self, client: int, commands: Sequence[Command]) -> list[object]:
-        """The second half."""
+        """Hear the second half: read the replies and compare them."""
         replies = [
             [self._try(_read, connection) for _ in commands]
             for connection in self._connections[client]
@@ -125,7 +125,7 @@ class Conversation:
         return replies[0]
 
     def wait_until_blocked(self, client: int) -> None:
-        """Until each server has what this client said last: it is blocked, or answered."""
+        """Wait until each server has what this client said last: it is blocked, or answered."""
         for server, connection, identity in self._ends(client):
             deadline = time.monotonic() + _ANSWER_SECONDS
             words = ("CLIENT LIST", "ID", identity)
@@ -178,7 +178,7 @@ class Conversation:
         ]
 
     def _ends(self, client: int) -> list[tuple[redis.Redis, Any, int]]:
-        """Of each of its connections: who may ask the server about it, it, and its number there."""
+        """List a client's connections: who may ask the server about it, it, its number there."""
         servers = [server.client for server in self._servers]
         return list(zip(servers, self._connections[client], self._identities[client], strict=True))
 
@@ -209,7 +209,7 @@ class Conversation:
 
 
 def _protocol(client: int) -> int:
-    """Of RESP: both are spoken."""
+    """Return the version of RESP: both are spoken."""
     return 2 + client % 2
 
 

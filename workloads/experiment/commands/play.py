@@ -217,7 +217,7 @@ def _digest(server: LocalServer) -> Any:
 
 
 def _different_keys(first: redis.Redis, second: redis.Redis) -> list[str]:
-    """Names of keys that are not the same in both, with their database."""
+    """List keys that are not the same in both, with their database."""
     found = []
     for db in range(4):
         values = []

@@ -25,7 +25,7 @@ _FLOATS = (b"0", b"-1", b"1.5", b"3", b"2e9", b"1e300", b"-0.1", b"inf", b"nan",
 
 
 class Command(NamedTuple):
-    """Its words, and how replies are compared: a sign of the vocabulary."""
+    """Holds words, and how replies are compared: by a sign of the vocabulary."""
 
     words: tuple[bytes, ...]
     comparison: str
@@ -57,7 +57,7 @@ class Speaker:
         self._words = self._vocabulary()
 
     def command(self, *, in_transaction: bool = False) -> Command:
-        """The next one. Commands to the server as a whole stay out of transactions."""
+        """Draw the next command. Commands to the server as a whole stay out of transactions."""
         while True:
             place = self.draw.choices(range(len(self._tables)), self._weights)[0]
             if not (in_transaction and place == self._of_server):
@@ -74,7 +74,7 @@ class Speaker:
         return f"{kind}{self.draw.randrange(_KEYS_OF_A_KIND)}".encode()
 
     def member(self) -> bytes:
-        """Of a set, a field, a short value."""
+        """Draw a member of a set, a field or a short value."""
         kind = self.draw.random()
         if kind < 0.7:
             return b"m%d" % self.draw.randrange(40)
@@ -83,13 +83,13 @@ class Speaker:
         return self.draw.choice((b"", b"long" * 20, b"\x00\xfe", b"m" * 64))
 
     def integer(self) -> bytes:
-        """Mostly small."""
+        """Draw an integer, mostly a small one."""
         if self.draw.random() < 0.05:
             return b"%d" % self.draw.choice(_ODD_INTEGERS)
         return b"%d" % self.draw.randrange(-50, 1000)
 
     def value(self) -> bytes:
-        """Of a string: short, a number, or up to 20,000 bytes."""
+        """Draw the value of a string: short, a number, or up to 20,000 bytes."""
         kind = self.draw.random()
         if kind < 0.5:
             return self.member()

@@ -60,12 +60,12 @@ class Make(NamedTuple):
 
     @property
     def stock(self) -> Path:
-        """The twin."""
+        """Return the path of the twin's binary."""
         return BUILD / self.server.stock_binary
 
     @property
     def prefix(self) -> str:
-        """Of the sampler's settings."""
+        """Return the prefix of the sampler's settings."""
         return "spreds." if self.way == "module" else "spreds-"
 
     @property
@@ -74,7 +74,7 @@ class Make(NamedTuple):
 
     @property
     def why_not(self) -> str | None:
-        """What is missing to run it, or None."""
+        """Return what is missing to run it, or None."""
         if self.way not in self.server.ways:
             return f"{self.server.title} can only be sampled by {', '.join(self.server.ways)}"
         needed = {

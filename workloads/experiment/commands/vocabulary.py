@@ -208,11 +208,11 @@ class Knobs:
         self.turned = 0
 
     def sample_everything(self) -> None:
-        """To whom takes it."""
+        """Sample every key and send the samples to the first endpoint."""
         self._set(threshold=_MODULUS, modulus=_MODULUS, endpoint=self._endpoints[0])
 
     def turn(self) -> str:
-        """One of them, or several at once, or the module; what was done, for people."""
+        """Turn a knob, or several at once, or the module; say what was done, for people."""
         self.turned += 1
         if self._make.way == "module" and self._draw.random() < 0.1:
             return self._load_anew()

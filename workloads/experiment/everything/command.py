@@ -65,7 +65,7 @@ def _unfit(one: Result) -> str:
 
 
 def documents(results: Sequence[Result]) -> dict[Path, str]:
-    """What stands between the marks of each document."""
+    """Return what stands between the marks of each document."""
     evaluation = (
         "## Where it was measured\n\nBeside the thesis' Table 8.5:\n\n"
         f"{report.machines(results)}\n\n"
@@ -123,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: something could not be measured; 2: no report can be made."""
+    """Run and return exit code 0; 1: something could not be measured; 2: no report can be made."""
     folder: Path = arguments.output
     try:
         check_matplotlib()
@@ -166,7 +166,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _measure(names: Sequence[str], folder: Path, arguments: argparse.Namespace) -> None:
-    """One process a study, so that none finds what another left in memory."""
+    """Measure each study in a process, so that none finds what another left in memory."""
     from tqdm import tqdm
 
     options = ["--seed", str(arguments.seed)]
@@ -186,8 +186,8 @@ def _measure(names: Sequence[str], folder: Path, arguments: argparse.Namespace) 
 
 
 def _run_one(name: str, folder: Path, options: list[str]) -> None:
-    """Its figures, or why there are none, in its file; beside it what it says, and the figures that
-    were there where there are none now."""
+    """Write a study's figures, or why there are none, into its file; beside it what it says, and
+    the figures that were there where there are none now."""
     result, log, new = file_of(folder, name), folder / f"{name}.log", folder / f".{name}.json"
     command = ["workloads", "experiment", name, *options, "--json", str(new)]
     with running_program(command, log, signal.SIGTERM) as process:
@@ -202,7 +202,7 @@ def _run_one(name: str, folder: Path, options: list[str]) -> None:
 
 
 def _report(results: Sequence[Result], folder: Path) -> str:
-    """Where it is."""
+    """Write the report and say where it is."""
     for one in results:
         if one.error is None:
             draw(one.study, one.data, folder / f"{one.study.name}.svg")

@@ -14,7 +14,7 @@ from workloads.table import STYLE, html_table
 
 
 def markdown(results: Sequence[Result], pictures: str) -> str:
-    """All chapters, then what did not work.
+    """Write all chapters, then what did not work.
 
     ``pictures``: where they lie, seen from the page.
     """
@@ -27,7 +27,7 @@ def markdown(results: Sequence[Result], pictures: str) -> str:
 
 
 def section(result: Result, pictures: str) -> str:
-    """One study."""
+    """Write the section of one study."""
     study = result.study
     heading = f"### {study.title}\n\n{study.question}"
     if result.error is not None:
@@ -50,7 +50,7 @@ def section(result: Result, pictures: str) -> str:
 
 
 def failures(results: Iterable[Result]) -> list[str]:
-    """What was missed, and what could not be measured."""
+    """Return what was missed, and what could not be measured."""
     found = []
     for one in results:
         words = [one.error] if one.error is not None else one.study.missed(one.data)
@@ -71,7 +71,7 @@ def origin(result: Result) -> str:
 
 
 def machines(results: Iterable[Result]) -> str:
-    """Where it was measured: a bullet for each machine, with the versions."""
+    """List where it was measured: a bullet for each machine, with the versions."""
     found: dict[str, list[str]] = {}
     for one in results:
         if one.error is None:
@@ -159,7 +159,7 @@ def _section(result: Result, pictures: Path) -> str:
 
 
 def _picture(path: Path, name: str) -> str:
-    """Without the XML prologue; identifiers of several pictures would meet on one page."""
+    """Inline without the XML prologue; identifiers of several pictures would meet on one page."""
     text = path.read_text()
     text = text[text.index("<svg") :]
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
@@ -167,7 +167,7 @@ def _picture(path: Path, name: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """What is between back quotes is code."""
+    """Mark what is between back quotes as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text))
 
 

@@ -69,24 +69,24 @@ class Result:
 
     @property
     def data(self) -> Data:
-        """The figures."""
+        """Return the figures of the record."""
         data: Data = self.record["data"]
         return data
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Where a study's figures lie."""
+    """Return the file in which a study's figures lie."""
     return folder / f"{name}.json"
 
 
 def study_of(name: str) -> Study:
-    """By its verb's name."""
+    """Import a study by its verb's name."""
     study: Study = importlib.import_module(STUDIES[name]).STUDY
     return study
 
 
 def read_results(folder: Path) -> list[Result]:
-    """Of those studies that have a file, in the order of the chapters.
+    """Read the results of those studies that have a file, in the order of the chapters.
 
     Raises:
         StudyError: a file is not one of ours, or there is none.

@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: a row failed; 2: there is no such row, or the script cannot be read."""
+    """Run and return exit code 0; 1: a row failed; 2: no such row, or an unreadable script."""
     try:
         return _run(arguments)
     except KeyboardInterrupt:
@@ -129,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _contradiction(arguments: argparse.Namespace) -> str:
-    """In the options that the parser does not see; empty if there is none."""
+    """Find a contradiction in the options that the parser does not see; empty if there is none."""
     if arguments.only and (arguments.random or arguments.model or arguments.replay):
         return "--only chooses rows of the table, and not with --random, --model or --replay"
     if arguments.under and not (arguments.model or arguments.replay):
@@ -138,7 +138,7 @@ def _contradiction(arguments: argparse.Namespace) -> str:
 
 
 def _rows(arguments: argparse.Namespace) -> list[Row]:
-    """By the options. Raises ScriptError, OSError."""
+    """Choose rows by the options. Raises ScriptError, OSError."""
     if arguments.replay:
         return [replayed_row(arguments.replay)]
     if arguments.random:
@@ -174,7 +174,7 @@ def play_rows(rows: Sequence[Row], way: str = PATCH, at_once: int = AT_ONCE) -> 
 
 
 def table(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
-    """For people; below it what failed or was not played, and why."""
+    """Make a table for people; below it stands what failed or was not played, and why."""
     lines = [
         [
             row.name,

@@ -56,21 +56,21 @@ class Ran(NamedTuple):
 
 
 def why_no_libfuzzer() -> str | None:
-    """What is missing for it, or None."""
+    """Return what is missing for it, or None."""
     if shutil.which(CLANG) and list(Path("/usr/lib/llvm-16").glob("**/libclang_rt.fuzzer-*.a")):
         return None
     return f"libFuzzer is missing: apt-get install {PACKAGES}"
 
 
 def run_plainly(target: Target, runs: int, seed: int) -> Ran:
-    """With gcc alone, and the same inputs each time."""
+    """Run with gcc alone, and the same inputs each time."""
     with tempfile.TemporaryDirectory(prefix="spreds-fuzz-") as folder:
         program = _build(target, Path(folder), ["cc"], [_HERE / "plain_driver.c"])
         return _run(target, [program, str(runs), str(seed)], runs)
 
 
 def run_libfuzzer(target: Target, runs: int, seed: int, seconds: int) -> Ran:
-    """By what its coverage tells; so many inputs, or so long."""
+    """Run libFuzzer by what its coverage tells; so many inputs, or so long."""
     with tempfile.TemporaryDirectory(prefix="spreds-fuzz-") as folder:
         program = _build(target, Path(folder), [CLANG, "-fsanitize=fuzzer"], [])
         options = [
@@ -120,7 +120,7 @@ _SHOWN_BYTES = 2000
 
 
 def parsers() -> dict[str, Parser]:
-    """By name."""
+    """Return all parsers by name."""
     return {parser.name: parser for make in _MAKERS for parser in make()}
 
 
@@ -142,7 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: a finding; 2: it cannot be played so."""
+    """Run and return exit code 0; 1: a finding; 2: it cannot be played so."""
     if arguments.seconds and not arguments.c:
         say("experiment fuzz: --seconds goes with --c; say --mutants")
         return 2

@@ -110,7 +110,7 @@ class _Sender:
         return json.dumps({**table, **more}).encode()
 
     def changed(self, draw: random.Random) -> bytes:
-        """One in which the event is changed, or the message around it."""
+        """Draw a message in which the event is changed, or the message around it."""
         if draw.random() < 0.5:
             return self._messages.changed(draw)
         return self.message(self._events.changed(draw).decode("utf-8", "surrogateescape"))

@@ -38,7 +38,7 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 
 
 class Cost(NamedTuple):
-    """Of one input: processor seconds, calls of functions, and the most memory above the input."""
+    """Tells what an input costs: processor seconds, calls, and the most memory above the input."""
 
     size_bytes: int
     seconds: float
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 def inputs(parser: Parser, kind: str, count: int) -> list[bytes]:
-    """It by itself, and as another value of a seed that is a table."""
+    """Return the input by itself, and as another value of a seed that is a table."""
     long = KINDS[kind](count)
     seed = parser.seeds[0]
     return [long, seed[:-1] + b',"more":' + long + b"}"] if seed.endswith(b"}") else [long]

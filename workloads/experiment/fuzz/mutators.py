@@ -21,7 +21,7 @@ _MOST_FINDINGS = 20
 
 @dataclass(frozen=True)
 class Parser:
-    """One of them.
+    """Describes one of the parsers.
 
     Attributes:
         name: on the command line.
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def fuzz(parser: Parser, mutants: int, seed: int) -> Outcome:
-    """So many of them, the same ones for the same seed; it ends early where all goes wrong."""
+    """Try so many mutants, the same ones for the same seed; end early where all goes wrong."""
     draw = random.Random(f"{parser.name}/{seed}")
     outcome = Outcome(parser.name)
     began = time.process_time()
@@ -84,7 +84,7 @@ def fuzz(parser: Parser, mutants: int, seed: int) -> Outcome:
 
 
 def judge(parser: Parser, data: bytes) -> tuple[str | None, bool]:
-    """What is wrong with how it was read, ``None`` if nothing is; and whether it was accepted."""
+    """Return what is wrong with how it was read, if anything is; and whether it was accepted."""
     try:
         parser.read(data)
     except parser.documented as error:
@@ -133,7 +133,7 @@ _ODD_KEYS = [
 
 
 def changed_bytes(data: bytes, draw: random.Random, others: Sequence[bytes] = ()) -> bytes:
-    """One to three changes: a byte, a bit, a piece less, twice or of another one of ``others``."""
+    """Make one to three changes: a byte, a bit, a piece less, twice or of one of ``others``."""
     message = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 3))):
         kind, place = draw.randrange(7), draw.randrange(len(message) + 1)
@@ -158,7 +158,7 @@ def changed_bytes(data: bytes, draw: random.Random, others: Sequence[bytes] = ()
 
 
 class _Spans(NamedTuple):
-    """Where in a text there are values, keys, and members of tables and lists."""
+    """Tells where in a text there are values, keys, and members of tables and lists."""
 
     text: bytes
     values: list[tuple[int, int]]
@@ -167,7 +167,7 @@ class _Spans(NamedTuple):
 
 
 class JsonMutator:
-    """Of some documents. ``changed`` draws one and changes it, mostly by its grammar."""
+    """Changes some documents. ``changed`` draws one and changes it, mostly by its grammar."""
 
     def __init__(self, documents: Sequence[bytes]) -> None:
         self._documents = list(documents)
@@ -177,7 +177,7 @@ class JsonMutator:
         ]
 
     def changed(self, draw: random.Random) -> bytes:
-        """Another document."""
+        """Draw a document and change it."""
         if draw.random() < 0.2:
             return changed_bytes(draw.choice(self._documents), draw, self._documents)
         spans = draw.choice(self._spans)

@@ -95,7 +95,7 @@ def _batch(data: bytes) -> None:
 
 
 def _replies(info: list[bytes], config: list[bytes]) -> bytes:
-    """What a server says to INFO and CONFIG GET."""
+    """Return what a server says to INFO and CONFIG GET."""
     pairs = b"".join(map(_bulk, config))
     return _bulk(b"\r\n".join(info) + b"\r\n") + b"*%d\r\n" % len(config) + pairs
 

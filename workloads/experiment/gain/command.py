@@ -53,7 +53,7 @@ class Divided(NamedTuple):
 
 
 def divided_by_spreds(mix: Mix, seed: int, salt: int) -> list[Divided]:
-    """By SPREDS, with one sample."""
+    """Divide the memory by SPREDS, with one sample."""
     requests = record(mix, seed)
     division = SpredsDivision(None, salt)
     outcome = simulate(mix, requests, division)
@@ -63,7 +63,7 @@ def divided_by_spreds(mix: Mix, seed: int, salt: int) -> list[Divided]:
 
 
 def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:
-    """By all others."""
+    """Divide the memory by all others."""
     requests = record(mix, seed)
 
     def fixed(sizes: Sequence[int] | None = None) -> Outcome:
@@ -103,8 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 2: a mix cannot be read, or a package is missing; 3: a target is missed, where
-    that is asked."""
+    """Run and return exit code 0; 2: a mix cannot be read, or a package is missing; 3: a target is
+    missed, where that is asked."""
     started = time.monotonic()
     try:
         if arguments.picture:
@@ -141,7 +141,7 @@ def _check_matplotlib() -> None:
 
 
 def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Result]:
-    """Of each mix, as soon as it and those before it are done."""
+    """Yield the result of each mix, as soon as it and those before it are done."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         try:
             tasks: dict[Path, list[Future[list[Divided]]]] = {

@@ -81,7 +81,7 @@ class GrowingLoad(Load):
 
 @dataclass(frozen=True)
 class LoopLoad(Load):
-    """All keys in turn, again and again."""
+    """Reads all keys in turn, again and again."""
 
     key_count: int
     object_bytes: int
@@ -113,7 +113,7 @@ class TraceLoad(Load):
 
 
 def read_load(fields: Fields, folders: Sequence[Path]) -> Load:
-    """From the table of a mix's file; traces are looked for in ``folders``.
+    """Read a load from the table of a mix's file; traces are looked for in ``folders``.
 
     Raises:
         DocumentError: something is wrong; ``MissingTraceError``: only the trace's file is missing.
@@ -177,7 +177,7 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
 def _first_sizes(
     keys: IntArray, key_count: int, sizes_bytes: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.uint32]:
-    """Of each key the first that is not 0, as misses have in some logs; 0 where there is none."""
+    """Return each key's first size that is not 0, as misses have in some logs; else 0."""
     sizes = np.zeros(key_count, np.uint32)
     told = np.flatnonzero(sizes_bytes)[::-1]
     sizes[keys[told]] = sizes_bytes[told]  # the last of them is the first

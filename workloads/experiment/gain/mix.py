@@ -44,7 +44,7 @@ class Targets:
 
 
 def read_targets(table: Fields) -> Targets:
-    """From a mix's file: what differs from the defaults. Raises DocumentError."""
+    """Read from a mix's file what differs from the default targets. Raises DocumentError."""
     given: dict[str, Any] = {
         one.name: table.integer(one.name, low=0)
         if one.name == "moves"
@@ -70,7 +70,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class MixServer:
-    """One server of a mix; ``ttl_seconds``: that each fill sets, 0 is none."""
+    """Describes one server of a mix; ``ttl_seconds``: that each fill sets, 0 is none."""
 
     name: str
     weight: float
@@ -79,11 +79,11 @@ class MixServer:
     ttl_seconds: float = 0.0
 
     def phase(self, cycle: int) -> Phase:
-        """In a cycle."""
+        """Return the phase that a cycle is in."""
         return [phase for phase in self.phases if phase.first_cycle <= cycle][-1]
 
     def requests(self, cycle: int) -> int:
-        """In a cycle."""
+        """Return the number of requests in a cycle."""
         counts = self.phase(cycle).requests
         return counts[(cycle - self.phase(cycle).first_cycle) % len(counts)]
 
@@ -200,7 +200,7 @@ def _path_of(name: str) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """Of one server.
+    """Holds the requests of one server.
 
     Attributes:
         cycles: keys of each cycle, in order.
@@ -218,7 +218,7 @@ class Requests:
 
 
 def record(mix: Mix, seed: int) -> list[Requests]:
-    """Of each server, in the mix's order."""
+    """Record the requests of each server, in the mix's order."""
     return [_record(server, mix.cycles, seed + place) for place, server in enumerate(mix.servers)]
 
 

@@ -113,13 +113,13 @@ class Oracle:
         return list(problem.sizes_bytes(found.units).values())
 
     def best_of_each_window(self) -> Outcome:
-        """If each cycle had its own best sizes, and caches were warm at once."""
+        """Return the outcome if each cycle had its own best sizes, and caches were warm at once."""
         cycles = range(self._mix.cycles)
         return self.outcome(np.array([self.best_bytes(cycle, cycle + 1) for cycle in cycles]))
 
     def outcome(self, sizes_bytes: npt.NDArray[np.int64]) -> Outcome:
-        """What sizes come to, shape (cycles, servers), if caches were warm at once; each is taken
-        as the grid's next smaller one."""
+        """Return what sizes come to, shape (cycles, servers), if caches were warm at once; each is
+        taken as the grid's next smaller one."""
         units = (sizes_bytes - DEFAULT_MINIMUM_BYTES) // self.unit_bytes
         cycles, servers = np.indices(units.shape)
         return Outcome(
@@ -137,9 +137,9 @@ class StatedErrors(NamedTuple):
 def stated_errors(
     mix: Mix, oracle: Oracle, observations: Sequence[Observation]
 ) -> StatedErrors | None:
-    """Of the curves that may be used, each against the exact one of as long a time as a cycle has;
-    ``None`` if there is none to compare. Exact curves are those of cycles, or between two of them.
-    """
+    """Compare the curves that may be used, each with the exact one of as long a time as a cycle
+    has. ``None``: there is none to compare. Exact curves are those of cycles, or between two of
+    them."""
     ratios: list[float] = []
     for observation in observations:
         cycle = (observation.made_at_seconds - START_SECONDS) / mix.cycle_seconds

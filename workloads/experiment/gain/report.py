@@ -27,7 +27,7 @@ MARKERS = {**RIVALS, "SPREDS": "C0o"}
 
 @dataclass(frozen=True)
 class Result:
-    """Of one mix."""
+    """Holds the result of one mix."""
 
     mix: str
     description: str
@@ -37,7 +37,7 @@ class Result:
 
     @property
     def is_met(self) -> bool:
-        """All targets."""
+        """Whether all targets are met."""
         return not any(one.missed_by for one in self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def by_cycle(result: Result) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Each mix by its worst salt, with the targets that are missed."""
+    """Sum up each mix by its worst salt, with the targets that are missed."""
     rows = []
     for result in results:
         mine = [one for one in result.scores if one.salt]

@@ -67,7 +67,7 @@ class Score:
 
     @property
     def gain_ratio(self) -> float:
-        """By how much the whole run is faster than with equal shares."""
+        """Return by how much the whole run is faster than with equal shares."""
         return -self.loss_ratio
 
     def to_json(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _share(outcome: Outcome, equal: Outcome, static: Outcome, first: int) -> flo
 
 @dataclass(frozen=True)
 class Verdict:
-    """One target.
+    """Tells how far one target was reached.
 
     Attributes:
         target: an attribute of ``Score``.
@@ -135,7 +135,7 @@ class Verdict:
 
 
 def judge(targets: Targets, changes: bool, scores: Sequence[Score]) -> list[Verdict]:
-    """Of SPREDS' scores, by the worst salt.
+    """Judge SPREDS' scores, by the worst salt.
 
     A stationary mix is judged by its shares. One that changes is to gain at least what the climber
     and the best fixed sizes gain, which also holds where these gain next to nothing.
@@ -170,12 +170,12 @@ _NONE = (sys.maxsize, 0, Operation.EVICTION)
 
 
 def by_demand(mix: Mix, requests: Sequence[Requests]) -> list[int]:
-    """In proportion to the reads of the whole run."""
+    """Divide in proportion to the reads of the whole run."""
     return _in_proportion(mix, [sum(map(len, one.cycles)) for one in requests])
 
 
 def by_working_set(mix: Mix, requests: Sequence[Requests]) -> list[int]:
-    """In proportion to the bytes of all keys that are ever read."""
+    """Divide in proportion to the bytes of all keys that are ever read."""
     parts = []
     for one in requests:
         used = np.unique(np.concatenate(one.cycles))
@@ -251,7 +251,7 @@ class Climber(Division):
 def one_shared_server(
     mix: Mix, requests: Sequence[Requests], samples: int = REDIS_SAMPLES
 ) -> Outcome:
-    """All keys in one server that has all the memory, and one baseline instead of several."""
+    """Put all keys in one server that has all the memory, and one baseline instead of several."""
     starts = np.cumsum([0, *(len(one.sizes_bytes) for one in requests)])
     sizes = np.concatenate([one.sizes_bytes for one in requests])
     ttls = np.repeat(

@@ -31,7 +31,7 @@ class HashTable:
         self._moved_from = 0  # buckets of the table that the keys are still moved from
 
     def make_room(self, keys: int, spare_bytes: int) -> int:
-        """Before a key is added to ``keys``; ``spare_bytes`` are left below maxmemory."""
+        """Make room before a key is added to ``keys``; ``spare_bytes`` are left below maxmemory."""
         if keys < self._buckets or self._moved_from:
             return 0
         buckets = max(_FIRST_BUCKETS, 1 << keys.bit_length())
@@ -40,7 +40,7 @@ class HashTable:
         return self._move_to(buckets)
 
     def look(self, keys: int) -> int:
-        """As Redis' cron does: it moves the keys, and shrinks a table that is nearly empty."""
+        """Do as Redis' cron does: it moves the keys, and shrinks a table that is nearly empty."""
         freed, self._moved_from = self._moved_from, 0
         grown = 0
         if self._buckets > _FIRST_BUCKETS and 100 * keys < _LEAST_FILLED_PERCENT * self._buckets:

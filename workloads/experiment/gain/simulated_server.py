@@ -151,7 +151,7 @@ class SimulatedServer:
         return Served(keys, hit, lives, removed, begin_seconds, end_seconds)
 
     def resize(self, maxmemory_bytes: int) -> None:
-        """``CONFIG SET maxmemory``."""
+        """Do as ``CONFIG SET maxmemory`` does."""
         self.maxmemory_bytes = maxmemory_bytes
         self._evict(BEFORE_READS, max(0, maxmemory_bytes - BASELINE_BYTES))
 
@@ -175,7 +175,7 @@ class SimulatedServer:
         self._removed.append((place, key, Operation.EXPIRY))
 
     def _run_cron(self, now: float) -> None:
-        """As often as it was due since the last read."""
+        """Run the cron as often as it was due since the last read."""
         for table, had in self._tables:
             self.used_bytes += table.look(len(had))
         while self._expiry_cycle is not None and self._next_cron_seconds <= now:
@@ -184,7 +184,7 @@ class SimulatedServer:
                 self._remove_dead(BEFORE_READS, key)
 
     def reading(self, at_seconds: float) -> ServerReading:
-        """What a sidecar would read of it; ``at_seconds`` is Unix time."""
+        """Return what a sidecar would read of it; ``at_seconds`` is Unix time."""
         counted = BASELINE_BYTES + self.used_bytes
         mean_ttl = float(np.mean(self._ttls)) if self._has_ttls else 0.0
         return ServerReading(
@@ -223,7 +223,7 @@ class ServerEvents(NamedTuple):
 def server_events(
     served: Served, sizes_bytes: npt.NDArray[np.uint32], ttl_seconds: float
 ) -> ServerEvents:
-    """As a sampler of rate 1 would tell them; sizes by key, the TTL that fills set."""
+    """Tell events as a sampler of rate 1 would; sizes by key, the TTL that fills set."""
     count = len(served.keys)
     missed = np.flatnonzero(~served.hit)
     removed_places = np.array([place for place, _, _ in served.removed], dtype=np.int64)

@@ -25,13 +25,13 @@ class Division:
     applied = 0
 
     def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
-        """Before the first request."""
+        """Begin, before the first request."""
 
     def follow(self, place: int, served: Served) -> None:
-        """What a server was asked, and what became of it."""
+        """Follow what a server was asked, and what became of it."""
 
     def sizes_bytes(self, now_seconds: float) -> Sequence[int] | None:  # noqa: ARG002
-        """At the end of each step; ``None``: as they are."""
+        """Return the sizes at the end of each step; ``None``: as they are."""
         return None
 
 

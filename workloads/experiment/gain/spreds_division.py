@@ -41,7 +41,7 @@ START_SECONDS = 1_700_000_000.0
 
 
 class VerifiedPlans:
-    """Of one simulated node.
+    """Verifies the plans of one simulated node.
 
     Attributes:
         rolled_back: plans that were taken back.
@@ -255,7 +255,7 @@ class SpredsDivision(Division):
 
 
 def _config(mix: Mix, threshold: int | None) -> SidecarConfig:
-    """As an operator would write it, with the defaults for all else."""
+    """Configure as an operator would, with the defaults for all else."""
     servers = [
         {
             "name": server.name,

@@ -1,1 +1,1 @@
-"""Where each part of SPREDS ends as servers, keys, samples and plans grow."""
+"""Finds where each part of SPREDS ends as servers, keys, samples and plans grow."""

@@ -25,7 +25,7 @@ SAME_RATIO = 1.5
 
 
 def measure(scope: Scope) -> Data:
-    """For each number of keys and of objects: errors, cost and memory."""
+    """Measure errors, cost and memory for each number of keys and of objects."""
     counts, lives = (QUICK_KEYS, QUICK_LIVE_OBJECTS) if scope.is_quick else (KEYS, LIVE_OBJECTS)
     cases = [(count, live) for count in counts for live in lives]
     rows = []
@@ -56,7 +56,7 @@ def _of_default(data: Data) -> list[dict[str, Any]]:
 
 
 def conclude(data: Data) -> str:
-    """Whether keys matter."""
+    """Say whether keys matter."""
     rows = _of_default(data)
     least, most = rows[0], rows[-1]
     errors = [median(row["mean_error"]) for row in (least, most)]
@@ -89,7 +89,7 @@ def _kib(size_bytes: float) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """A row a case."""
+    """Make a row for each case."""
     return [
         Table.of(
             "Median (least to greatest) over seeds; errors of the miss ratio, by size as a share "
@@ -128,7 +128,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """At the most keys."""
+    """Return the errors at the most keys."""
     row = _of_default(data)[-1]
     return [
         Headline(

@@ -51,7 +51,7 @@ class ZipfLaw:
         self._probabilities = weights / self._total
 
     def probabilities(self, keys: npt.NDArray[np.int64]) -> FloatArray:
-        """Of some keys, shape as given."""
+        """Return the probabilities of some keys, shape as given."""
         return np.asarray((keys + 1.0) ** -self._skew / self._total)
 
     def different(self, requests: float) -> float:
@@ -71,8 +71,8 @@ class ZipfLaw:
         return high
 
     def miss_ratios(self, objects: FloatArray, after: float) -> FloatArray:
-        """What caches of so many objects miss of the next request, when ``after`` requests have
-        come since they were empty; shape as ``objects``."""
+        """Return what caches of so many objects miss of the next request, when ``after`` requests
+        have come since they were empty; shape as ``objects``."""
         mass = self._probabilities * self._counts
         return np.array(
             [mass @ np.exp(-self._probabilities * min(self.window(one), after)) for one in objects]
@@ -81,7 +81,7 @@ class ZipfLaw:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What came of it.
+    """Tells what came of it.
 
     Attributes:
         samples: reads of sampled keys.
@@ -151,14 +151,14 @@ def _sampled(
 def _draw(
     probabilities: FloatArray, count: int, random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Places, shape (count,)."""
+    """Draw places, shape (count,)."""
     cumulative = np.cumsum(probabilities)
     places = np.searchsorted(cumulative, random.random(count) * cumulative[-1], side="right")
     return np.asarray(np.minimum(places, len(probabilities) - 1))
 
 
 def _filled(server: SampledServer, hashes: npt.NDArray[np.uint64]) -> Iterator[bytes]:
-    """Each read misses and is filled."""
+    """Yield batches in which each read misses and is filled."""
     return server.batches(
         np.repeat(hashes, 2),
         np.tile([Operation.READ_MISS, Operation.WRITE], len(hashes)),
@@ -167,7 +167,7 @@ def _filled(server: SampledServer, hashes: npt.NDArray[np.uint64]) -> Iterator[b
 
 
 def _ranks(key_count: int, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """``count`` different ones of ``key_count``."""
+    """Draw ``count`` different ones of ``key_count``."""
     if count > key_count // 2:
         return np.sort(random.permutation(key_count)[:count])
     ranks = np.unique(random.integers(key_count, size=count))
@@ -178,7 +178,7 @@ def _ranks(key_count: int, count: int, random: np.random.Generator) -> npt.NDArr
 
 
 def stack_bytes(key_count: int, rate: float, live_objects: int, seed: int) -> int:
-    """What stack and histogram hold when every sampled key has been read a few times."""
+    """Return what stack and histogram hold when every sampled key has been read a few times."""
     hashes, probabilities, random = _sampled(key_count, rate, seed)
     reads = hashes[_draw(probabilities, 4 * live_objects, random)]
     tracemalloc.start()

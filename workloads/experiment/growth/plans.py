@@ -39,7 +39,7 @@ DAY_SECONDS = 86_400.0
 
 
 def measure(scope: Scope) -> Data:
-    """Times, costs and gains.
+    """Measure times, costs and gains.
 
     Raises:
         StudyError: the cost model cannot be asked.
@@ -72,7 +72,7 @@ def _usd_a_year(cycles: int) -> dict[str, float]:
 
 
 def _gains(scope: Scope) -> list[dict[str, Any]]:
-    """By plans a day: the change of the mean access time against equal shares, a figure a seed."""
+    """Measure changes of the mean access time against equal shares, by plans a day and seed."""
     days = QUICK_SIMULATED if scope.is_quick else SIMULATED
     cases = [(plans, seed) for plans in days for seed in scope.seeds]
     rows: dict[int, dict[str, Any]] = {
@@ -97,7 +97,7 @@ def _gain(plans: int, seed: int, is_quick: bool) -> tuple[float, int]:
 
 
 def with_cycles(mix: Mix, cycle_seconds: float, thinned: int = 1) -> Mix:
-    """The same requests at the same times, in cycles of another length; one of ``thinned`` of them.
+    """Put the same requests into cycles of another length; one of ``thinned`` of them.
 
     Only for a mix whose phases ask as much in each cycle, and begin with one of the new ones.
     """
@@ -130,7 +130,7 @@ def _saturation(data: Data, servers: str) -> float:
 
 
 def conclude(data: Data) -> str:
-    """Where more plans end."""
+    """Say where more plans end."""
     servers = list(data["seconds"])[-1]
     rows = data["gain"]
     told = ", ".join(
@@ -144,7 +144,7 @@ def conclude(data: Data) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """Gain, time and money."""
+    """Make tables of gain, time and money."""
     return [
         Table.of(
             "Change of the mean access time against equal shares, median (least to greatest)",
@@ -182,7 +182,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """What more plans gain on the left, what they cost on the right."""
+    """Draw what more plans gain on the left, what they cost on the right."""
     left, right = figure.subplots(1, 2)
     rows = data["gain"]
     plans = [row["plans_a_day"] for row in rows]
@@ -202,7 +202,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """Of a small node."""
+    """Return the time of a plan for a small node."""
     servers, seconds = next(iter(data["seconds"].items()))
     return [
         Headline(

@@ -43,7 +43,7 @@ OBJECT_BYTES = 300
 
 
 def send(endpoint: str, rate: float, seconds: float, seed: int, secret: bytes) -> dict[str, float]:
-    """From ``seed``'s draws; what was offered and dropped."""
+    """Send samples from ``seed``'s draws; return what was offered and dropped."""
     random = np.random.default_rng(seed)
     records = min(MAX_BATCH_RECORDS, max(1, round(rate * BATCH_SECONDS)))
     count = max(1, round(rate * seconds / records)) * records
@@ -102,7 +102,7 @@ KEPT_UP_RATIO = 0.999
 
 
 def measure(scope: Scope) -> Data:
-    """For each rate and seed: what was taken, at what cost, and the error of the curve of a
+    """Measure for each rate and seed what was taken, at what cost, and the error of the curve of a
     second's samples."""
     rates = QUICK_RATES if scope.is_quick else RATES
     rows = []
@@ -178,7 +178,7 @@ def _most_kept_up(data: Data) -> int | None:
 
 
 def conclude(data: Data) -> str:
-    """Where it saturates."""
+    """Say where it saturates."""
     most = _most_kept_up(data)
     last = data["rows"][-1]
     if most == last["rate"]:
@@ -200,7 +200,7 @@ def conclude(data: Data) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """A row a rate."""
+    """Make a row for each rate."""
     return [
         Table.of(
             "Median (least to greatest) over seeds",
@@ -221,7 +221,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """What is taken on the left, what is learnt on the right."""
+    """Draw what is taken on the left, what is learnt on the right."""
     left, right = figure.subplots(1, 2)
     rates = [row["rate"] for row in data["rows"]]
     for key, style, label in (
@@ -243,7 +243,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """Where it saturates."""
+    """Tell where it saturates."""
     most = _most_kept_up(data)
     beyond = [row["rate"] for row in data["rows"] if most is None or row["rate"] > most]
     said = "none of those tried" if most is None else f"{most:,}"

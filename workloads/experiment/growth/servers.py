@@ -51,7 +51,7 @@ KEYS, SAMPLED_SHARE, LIVE_OBJECTS = 1_000_000, 0.01, 8192
 
 
 def paced_load(urls: Sequence[str], seed: int) -> AbstractContextManager[None]:
-    """Until the end of the block: the same for all servers together, however many they are."""
+    """Load until the end of the block: the same for all servers together, however many they are."""
     return deaf_processes(_send, [(list(urls), seed)])
 
 
@@ -124,8 +124,8 @@ def _node(count: int, scope: Scope) -> dict[str, Any]:
 
 
 def _moving_cycles(folder: Path, servers: dict[str, LocalServer]) -> Iterator[tuple[float, float]]:
-    """Of each plan that changes a size: seconds from when the node was looked at until the plan was
-    made, and until it was in force.
+    """Yield for each plan that changes a size the seconds from when the node was looked at until
+    the plan was made, and until it was in force.
 
     Raises:
         TimeoutError: none came for a minute, or it was not carried out.
@@ -148,7 +148,7 @@ def _moving_cycles(folder: Path, servers: dict[str, LocalServer]) -> Iterator[tu
 
 
 def _set_minima(folder: Path, high: list[str], low: list[str]) -> None:
-    """What the teams of the servers ask for in the next cycle."""
+    """Set what the teams of the servers ask for in the next cycle."""
     for names, size_bytes in ((high, HIGH_BYTES), (low, LOW_BYTES)):
         for name in names:
             settings = TeamSettings(
@@ -180,7 +180,7 @@ def _next_plan(folder: Path, last: int) -> AdaptationPlan:
 
 
 def conclude(data: Data) -> str:
-    """From the fewest servers to the most."""
+    """Compare the fewest servers with the most."""
     rows = [data["rows"][0], data["rows"][-1]][: len(data["rows"])]
     times = " and ".join(
         f"{milliseconds(median(row['in_force_seconds']))} with {row['servers']} servers"
@@ -196,7 +196,7 @@ def conclude(data: Data) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """A row a node."""
+    """Make a row for each node."""
     return [
         Table.of(
             "Median (least to greatest)",
@@ -243,7 +243,7 @@ def missed(data: Data) -> list[str]:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """With the most servers."""
+    """Return the cycle's time with the most servers."""
     row = data["rows"][-1]
     return [
         Headline(

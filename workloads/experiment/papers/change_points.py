@@ -1,4 +1,4 @@
-"""Where a series leaves its level and where it is at rest again; nothing but the series says so."""
+"""Finds where a series leaves its level and where it is at rest again; only the series says so."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _powers(
 def find_spike(
     values: Sequence[float], level_count: int, least_deviation: float = 0.0
 ) -> Bounds | None:
-    """Where a series rises above its level and is back again, by CUSUM (Page, 1954).
+    """Find where a series rises above its level and is back again, by CUSUM (Page, 1954).
 
     ``None`` where it does not, or has not come back when the series ends: that is another level.
 

@@ -91,7 +91,7 @@ def fresh_process(case: Case, empty_folder: str) -> tuple[float, int, int]:
 
 
 def size_bytes(packages: tuple[str, ...]) -> int:
-    """Of the files that a bundle would hold."""
+    """Return the bytes of the files that a bundle would hold."""
     total = 0
     for name in packages:
         try:
@@ -106,7 +106,7 @@ def size_bytes(packages: tuple[str, ...]) -> int:
 
 
 def modules_of(statement: str) -> set[str]:
-    """What a fresh interpreter has in memory after the statement and had not before.
+    """Return what a fresh interpreter has in memory after the statement and had not before.
 
     Raises:
         RuntimeError: the statement failed.

@@ -82,7 +82,7 @@ def conclude(data: Data) -> str:
 
 
 def tables(data: Data) -> list[Table]:
-    """One row a case."""
+    """Make one row for each case."""
     rounds, cases = data["rounds"], data["cases"]
     told = "one run for each seed" if rounds == 1 else f"median of {rounds} runs for each seed"
     return [
@@ -135,7 +135,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """What the hand-written client saves."""
+    """Return what the hand-written client saves."""
     ratio = _ratio(data, "client")
     return [
         Headline(
@@ -154,7 +154,7 @@ def _ratio(data: Data, name: str) -> float:
 
 
 def _ratios(data: Data, name: str) -> list[float]:
-    """Of each seed, to the handler's."""
+    """Return each seed's ratio to the handler."""
     cases = data["cases"]
     return [
         one / own

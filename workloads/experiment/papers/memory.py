@@ -44,7 +44,7 @@ def measure(scope: Scope) -> Data:
 
 
 def usd_per_plan(data: Data, size_mb: int, seconds: float) -> float:
-    """As AWS bills a run: each begun millisecond times the memory, and the request."""
+    """Price a run as AWS bills it: each begun millisecond times the memory, and the request."""
     billed = math.ceil(seconds * 1000) / 1000
     prices = data["prices"]
     return float(billed * size_mb / 1024 * prices["gb_second_usd"] + prices["request_usd"])
@@ -72,7 +72,7 @@ def _fitting(data: Data, servers: str) -> dict[int, dict[str, Any]]:
 
 
 def cheapest_mb(data: Data, servers: str, kind: str) -> int:
-    """Of the sizes that it fits in."""
+    """Return the cheapest of the sizes that it fits in."""
     sizes = _fitting(data, servers)
     return min(sizes, key=lambda size: _price(data, size, sizes[size], kind))
 
@@ -217,7 +217,7 @@ def _told(seconds: Sequence[float]) -> str:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """What the default follows from; nothing, of too few runs."""
+    """Return what the default follows from; nothing, of too few runs."""
     if not _is_enough(data):
         return []
     best = best_mb(data, HOURLY, "cold")

@@ -64,7 +64,7 @@ def object_store(objects: dict[str, bytes], wait_seconds: float) -> Iterator[Map
 
 
 def _own_group(controller: str) -> str:
-    """Of this process, for version 1 of control groups by its controller, else of version 2."""
+    """Return this process' control group: of version 1 by its controller, else of version 2."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -73,7 +73,7 @@ def _own_group(controller: str) -> str:
 
 
 def _parent() -> tuple[Path, bool]:
-    """Where a group can be made, and whether that is version 2."""
+    """Return where a group can be made, and whether that is version 2."""
     if (CONTROL_GROUPS / "cgroup.controllers").exists():
         return CONTROL_GROUPS / _own_group("").lstrip("/"), True
     return CONTROL_GROUPS / "cpu" / _own_group("cpu").lstrip("/"), False
@@ -122,7 +122,7 @@ class Run(NamedTuple):
 
 
 def measured_runs(scope: Scope) -> dict[str, Any]:
-    """By number of servers and size, in another order in each round.
+    """Measure runs by number of servers and size, in another order in each round.
 
     Raises:
         StudyError: the function failed.
@@ -210,7 +210,7 @@ def stretched(seconds: float, processor_seconds: float, stretch: float) -> float
 
 
 def _observations(servers: int, seed: int) -> tuple[dict[str, bytes], list[str]]:
-    """In the store, and their keys; made just now, or the function would refuse them."""
+    """Make observations for the store, and their keys; the function would refuse old ones."""
     observation = realistic_observation(servers, seed)
     objects, keys = {}, []
     for cycle in range(1 + WARM_RUNS):

@@ -40,7 +40,7 @@ def main(bucket: str, keys: list[str]) -> dict[str, object]:
 
 
 def _peak_memory_bytes() -> int:
-    """Of this program; getrusage would also count what the process was before it became this."""
+    """Return this program's peak; getrusage would also count what the process was before it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(peak) * 1024

@@ -29,7 +29,7 @@ STYLES = {"by hand": ("C1", "--"), "paced": ("C0", "-")}
 
 
 def measure(scope: Scope) -> Data:
-    """Each way on a fresh server, one after the other, for each seed."""
+    """Measure each way on a fresh server, one after the other, for each seed."""
     ways = QUICK_WAYS if scope.is_quick else tuple(WAYS)
     runs: dict[str, list[Any]] = {way: [] for way in ways}
     for number, seed in enumerate(scope.seeds):
@@ -46,7 +46,7 @@ def measure(scope: Scope) -> Data:
 
 
 def conclude(data: Data) -> str:
-    """How long a shrink's transition is, and what requests take in the same time with each way."""
+    """Say how long a shrink's transition is, and what requests take meanwhile with each way."""
     after = _same_time(data)
     parts = []
     for way, runs in data["ways"].items():
@@ -89,8 +89,8 @@ def _mean(data: Data, way: str, seconds: float) -> str:
 
 
 def mean_after(phases: Data, seconds: float) -> float:
-    """Mean latency in the first ``seconds`` of transition and steady phase, which counts as even;
-    where no transition was found, of all that was measured."""
+    """Return the mean latency in the first ``seconds`` of transition and steady phase, which counts
+    as even; where no transition was found, of all that was measured."""
     told = [phases[name] for name in PHASES[1:] if phases.get(name)] or [phases[PHASES[0]]]
     left, total = seconds * RATE_PER_SECOND, 0.0
     for one in told[:-1]:
@@ -101,7 +101,7 @@ def mean_after(phases: Data, seconds: float) -> float:
 
 
 def tables(data: Data) -> list[Table]:
-    """Where the phases' bounds were found, and what each phase is like."""
+    """Show where the phases' bounds were found, and what each phase is like."""
     bounds, phases = [], []
     for way, runs in data["ways"].items():
         for change in runs[0]:
@@ -188,7 +188,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """What a shrink costs, by way, over the same time."""
+    """Return what a shrink costs, by way, over the same time."""
     after = _same_time(data)
     return [
         Headline(

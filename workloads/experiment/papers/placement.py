@@ -174,7 +174,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """The fewest servers."""
+    """Return the times with the fewest servers."""
     few = next(iter(data["servers"]))
     return [
         Headline(
@@ -189,7 +189,7 @@ def headlines(data: Data) -> list[Headline]:
 
 
 def missed(data: Data) -> list[str]:
-    """The stack that could not be asked."""
+    """Say why the stack was not measured, if it could not be asked."""
     if data["cloud_failed"]:
         return [f"The deployed stack was not measured: {data['cloud_failed']}"]
     return []

@@ -1,4 +1,4 @@
-"""From an observation to its plan in force, by place of the solver and number of servers.
+"""Times an observation's way to its plan in force, by the solver's place and number of servers.
 
 A TCP port that is farther away than it is: what is sent through it arrives later.
 
@@ -109,7 +109,7 @@ async def _pump(
 
 
 async def _end() -> None:
-    """All tasks but this one."""
+    """End all tasks but this one."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -148,7 +148,7 @@ def busy_processor(process_id: int, others: int) -> Iterator[None]:
 
 
 def measure_places(scope: Scope) -> dict[str, Any]:
-    """Seconds by place, number of servers and seed: medians of some runs."""
+    """Measure seconds by place, number of servers and seed: medians of some runs."""
     counts = QUICK_SERVERS if scope.is_quick else SERVERS
     places = [place for place in PLACES if not (scope.is_quick and place == "beside, busy")]
     repetitions = 1 if scope.is_quick else REPETITIONS
@@ -177,7 +177,7 @@ def measure_places(scope: Scope) -> dict[str, Any]:
 
 @contextmanager
 def _solver(place: str, service: SolverService) -> Iterator[Solver]:
-    """In this process, in another one, on a busy processor, or far away."""
+    """Yield a solver in this process, in another one, on a busy processor, or far away."""
     with ExitStack() as stack:
         port = service.port
         if place == "beside":
@@ -193,7 +193,7 @@ def _solver(place: str, service: SolverService) -> Iterator[Solver]:
 def _runs(
     seed: int, servers: Sequence[LocalServer], solver: Solver, repetitions: int
 ) -> list[tuple[float, float]]:
-    """Seconds until the plan is there, and from then until it is in force; after a first run."""
+    """Measure seconds until the plan is there, and then until it is in force; after a first run."""
     observation = realistic_observation(len(servers), seed).dumps()
     runs = []
     for _ in range(repetitions + 1):
@@ -276,7 +276,7 @@ def measure_cloud(place: str, one_way_seconds: float) -> dict[str, Any]:
 
 @contextmanager
 def farther_cloud(cloud: Cloud, one_way_seconds: float) -> Iterator[Cloud]:
-    """The same cloud, whose endpoint the node reaches with a delay."""
+    """Yield the cloud with an endpoint that the node reaches with a delay."""
     endpoint = urlsplit(cloud.environment["AWS_ENDPOINT_URL"])
     assert endpoint.port is not None
     with delayed(endpoint.port, one_way_seconds) as port:
@@ -285,8 +285,8 @@ def farther_cloud(cloud: Cloud, one_way_seconds: float) -> Iterator[Cloud]:
 
 
 def one_ways_of_a_cycle(found: Mapping[str, Any]) -> float:
-    """How often a cycle goes over the network in one direction: what the farthest place takes
-    longer than the nearest, over its delay."""
+    """Return how often a cycle goes over the network in one direction: what the farthest place
+    takes longer than the nearest, over its delay."""
     near, far = (
         pick(found.values(), key=lambda one: one["one_way_seconds"]) for pick in (min, max)
     )

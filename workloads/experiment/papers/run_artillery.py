@@ -28,7 +28,7 @@ class ArtilleryError(Exception):
 
 
 def version() -> str:
-    """The pinned one."""
+    """Return the pinned version of Artillery."""
     wanted: str = json.loads(PACKAGE.read_text())["dependencies"]["artillery"]
     return wanted
 
@@ -100,7 +100,7 @@ async def play(
 
 
 async def _run(command: list[str], log: Path, limit_seconds: float) -> None:
-    """To its end, which others do not wait for."""
+    """Run a command to its end, which others do not wait for."""
     name = Path(command[0]).name
     # Its many packages get no secret of ours.
     known = [f"{key}={os.environ[key]}" for key in ("PATH", "HOME") if key in os.environ]

@@ -20,7 +20,7 @@ STYLES = {"without": "k-o", "cached": "C0--s", "coalesced": "C2:^", "closed": "C
 
 
 def conclude(data: Data) -> str:
-    """What the cache does, and what a closed loop does not show."""
+    """Say what the cache does, and what a closed loop does not show."""
     without, cached, closed = (_of(data, name) for name in ("without", "cached", "closed"))
     crowd = data["crowds"][-1]
     calls, alone = _range(crowd["calls"]), _range(data["crowds"][-2]["calls"])
@@ -181,7 +181,7 @@ def _rates(data: Data, series: list[dict[str, Any]]) -> tuple[list[float], list[
 
 
 def headlines(data: Data) -> list[Headline]:
-    """Who gives up."""
+    """Tell how many users give up."""
     shares = [
         _of(data, name)["failed"] / _of(data, name)["users"] for name in ("without", "cached")
     ]
@@ -219,7 +219,7 @@ def missed(data: Data) -> list[str]:
 
 
 def _of(data: Data, name: str) -> dict[str, float]:
-    """All phases, the median of the seeds."""
+    """Return the figures of all phases, the median of the seeds."""
     wholes = [run["all"] for run in data["loads"][name]]
     return {
         key: statistics.median(one[key] for one in wholes) for key in ("users", "failed", "p50")
@@ -232,7 +232,7 @@ def _times(of: list[dict[str, Any]], part: str) -> str:
 
 
 def _failed_fills(crowd: dict[str, Any]) -> int:
-    """Of all repetitions; none in figures of before they were counted."""
+    """Count failed fills of all repetitions; none in figures of before they were counted."""
     return sum(crowd.get("failed_fills", []))
 
 

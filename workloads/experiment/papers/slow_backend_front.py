@@ -83,7 +83,7 @@ async def get(port: int, path: str) -> bytes:
 
 @dataclass
 class Front:
-    """Where it is served, and what it asked of the backend.
+    """Tells where it is served, and what it asked of the backend.
 
     Attributes:
         port: of HTTP.
@@ -178,11 +178,11 @@ class Phase:
 
     @property
     def users(self) -> int:
-        """Who come in it."""
+        """Return how many users come in it."""
         return round(self.seconds * (self.first_rate + self.last_rate) / 2)
 
     def arrivals_seconds(self) -> list[float]:
-        """When each comes, since the phase's begin: where the rate's integral is a half, 1½, ..."""
+        """Return when each comes after the phase's begin: where the rate's integral is ½, 1½ ..."""
         slope = (self.last_rate - self.first_rate) / self.seconds
         found = []
         for number in range(self.users):
@@ -195,7 +195,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Visit:
-    """One user's request.
+    """Records one user's request.
 
     Attributes:
         due_seconds: when it was to be made, since the load's begin.
@@ -208,7 +208,7 @@ class Visit:
 
 
 def arrivals_seconds(phases: Sequence[Phase]) -> list[float]:
-    """Of all phases, one after the other."""
+    """Return the arrivals of all phases, one after the other."""
     found = []
     begin = 0.0
     for phase in phases:
@@ -237,7 +237,7 @@ async def closed_loop(
     patience_seconds: float,
     users: int,
 ) -> list[Visit]:
-    """The same requests by a few users, each of whom sends nothing while it waits.
+    """Let a few users make the requests; each of them sends nothing while it waits.
 
     Times count from when a request was sent. What has not been sent when the last one was due is
     left out, as such a load leaves it out.

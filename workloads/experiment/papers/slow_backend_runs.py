@@ -50,13 +50,13 @@ ARTILLERY_LOADS = {"without": "plain", "cached": "cached"}
 
 
 def measure(scope: Scope) -> Data:
-    """All three parts, on one real Redis."""
+    """Measure all three parts, on one real Redis."""
     with LocalServer() as server:
         return asyncio.run(_measure(scope, server.url))
 
 
 def played_phases(is_quick: bool) -> list[Phase]:
-    """As they are played here."""
+    """Return the phases as they are played here."""
     share = QUICK_SHARE if is_quick else 1.0
     return [
         Phase(
@@ -151,7 +151,7 @@ async def _crowds(
 async def _load(
     place: int, name: str, seed: int, phases: Sequence[Phase], redis_url: str
 ) -> dict[str, Any]:
-    """One load of one seed, on a front of its own."""
+    """Play one load of one seed, on a front of its own."""
     way, is_open = LOADS[name]
     dues = arrivals_seconds(phases)
     # The same keys for all loads of a seed.
@@ -184,7 +184,7 @@ def _by_phase(visits: Sequence[Visit], phases: Sequence[Phase]) -> dict[str, Any
 
 
 def told(visits: Sequence[Visit]) -> dict[str, Any]:
-    """Of all, who gave up counting with their patience, and of those who were answered."""
+    """Sum up all visits, who gave up counting with their patience, and those that were answered."""
     everyone = [visit.seconds for visit in visits]
     answered = [visit.seconds for visit in visits if visit.is_answered]
     return {
@@ -217,7 +217,7 @@ def _series(visits: Sequence[Visit], length_seconds: float) -> list[dict[str, An
 
 
 async def _artillery(phases: Sequence[Phase], redis_url: str, failed: str | None) -> dict[str, Any]:
-    """Its figures by load, one after the other, or why there are none."""
+    """Return Artillery's figures by load, one after the other, or why there are none."""
     loads = {}
     patience = PATIENCE_SECONDS / SPEED
     try:

@@ -75,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0; 1: the sidecar or a server failed, or the sizes exceeded the budget; 2: a mix
-    cannot be read; 3: simulation and real servers do not agree, where that is asked."""
+    """Run and return exit code 0; 1: the sidecar or a server failed, or sizes exceeded the budget;
+    2: a mix cannot be read; 3: simulation and real servers do not agree, where that is asked."""
     names = arguments.mix or (AGREE if arguments.agree else ["swap"])
     try:
         mixes = mix_files(names, quick=False, traces=arguments.traces)
@@ -168,7 +168,7 @@ def _weighed(
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """To simulate a mix.
+    """Describes a way to simulate a mix.
 
     Attributes:
         whole: the requests whose sizes have all that a server holds, for the best sizes that stay.
@@ -210,7 +210,7 @@ def _spreds(mix: Mix, way: _Way) -> Outcome:
 
 
 def _fixed(mix: Mix, way: _Way) -> tuple[Outcome, Outcome]:
-    """With equal shares, and with the best sizes that stay."""
+    """Simulate with equal shares, and with the best sizes that stay."""
     best = Oracle(mix, way.whole).best_bytes()
     equal, static = (
         simulate(mix, way.requests, Division(), sizes, way.make) for sizes in (None, best)

@@ -48,7 +48,7 @@ def _mix(budget_bytes: int, *, is_quick: bool) -> Mix:
 
 
 def measure(scope: Scope) -> Data:
-    """What was said of each budget by the plan of today's, and what it came to.
+    """Return what was said of each budget by the plan of today's, and what it came to.
 
     Raises:
         StudyError: a server or the sidecar failed.
@@ -110,12 +110,12 @@ def _by_ratio(data: Data) -> list[tuple[float, list[Data]]]:
 
 
 def _error(row: Data) -> float:
-    """Of what came with SPREDS, against what was said; positive: it was longer."""
+    """Compare what came with SPREDS to what was said; positive: it was longer."""
     return float(row["came_seconds"] / row["said_seconds"] - 1)
 
 
 def conclude(data: Data) -> str:
-    """How far off the curve of the node is."""
+    """Say how far off the curve of the node is."""
     errors = [abs(_error(row)) for row in data["rows"]]
     equal = [
         abs(row["equal_came_seconds"] / row["equal_said_seconds"] - 1)
@@ -140,7 +140,7 @@ def missed(data: Data) -> list[str]:
 
 
 def tables(data: Data) -> list[Table]:
-    """A row a budget."""
+    """Make a row for each budget."""
 
     def times(rows: list[Data], key: str) -> str:
         values = [1e3 * row[key] for row in rows if row[key] is not None]
@@ -163,7 +163,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """What was said as lines, what came as points."""
+    """Draw what was said as lines, what came as points."""
     panel = figure.subplots()
     budgets = [ratio * BUDGET_BYTES / 2**20 for ratio, _ in _by_ratio(data)]
     for colour, label, said, came in (
@@ -185,7 +185,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """The worst."""
+    """Return the worst of the errors."""
     worst = max(abs(_error(row)) for row in data["rows"])
     return [
         Headline(

@@ -35,7 +35,7 @@ _SOME_KEYS, _LONG_SECONDS = 10_000, 100_000
 
 
 def node_settings(mix: Mix, cycle_seconds: float) -> NodeSettings:
-    """For cycles of ``cycle_seconds``."""
+    """Make settings for cycles of ``cycle_seconds``."""
     return NodeSettings(
         servers=[
             NodeServer(server.name, server.weight, server.backend_latency_seconds)
@@ -66,7 +66,7 @@ class MemoryTaken:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What was measured.
+    """Holds what was measured.
 
     Attributes:
         most_bytes: greatest sum of ``maxmemory`` that was seen.
@@ -141,7 +141,7 @@ def _request(
 def memory_taken(
     client: redis.Redis, sizes_bytes: npt.NDArray[np.uint32], *, expires: bool = False
 ) -> MemoryTaken:
-    """What the server's keys take, of which ``sizes_bytes`` are key and value. Empties the server.
+    """Measure what the server's keys take; ``sizes_bytes`` are key and value. Empties the server.
 
     Keys that it does not hold weigh what others of their size do that are put there;
     ``expires``: with a TTL.
@@ -175,7 +175,7 @@ def _put(
     *,
     expires: bool,
 ) -> None:
-    """As the load does."""
+    """Put objects as the load does."""
     for start in range(0, len(keys), PIPELINE_COMMANDS):
         part = slice(start, start + PIPELINE_COMMANDS)
         pipeline = client.pipeline(transaction=False)
@@ -188,7 +188,7 @@ def _put(
 
 
 def _counted(client: redis.Redis) -> tuple[int, int, int]:
-    """Bytes as maxmemory counts, keys, and buckets of the hash tables, all of one time."""
+    """Count bytes as maxmemory does, keys, and buckets of the hash tables, all of one time."""
     pipeline = client.pipeline(transaction=True)
     pipeline.info()
     pipeline.memory_stats()
@@ -205,7 +205,7 @@ def _counted(client: redis.Redis) -> tuple[int, int, int]:
 
 
 def counted_bytes(memory: Mapping[str, Any]) -> int:
-    """What a server compares with its ``maxmemory``, of its ``INFO``."""
+    """Return what a server compares with its ``maxmemory``, of its ``INFO``."""
     return int(memory["used_memory"]) - int(memory["mem_not_counted_for_evict"])
 
 

@@ -28,7 +28,7 @@ class Run:
     moves: int
 
     def share(self) -> float | None:
-        """Of the simulated gain of the best sizes that stay; ``None`` where that is too small."""
+        """Return the share of the best fixed sizes' simulated gain; ``None``: that is too small."""
         whole = score("", self.static, self.simulated_equal, self.static)
         if whole.share is None:
             return None
@@ -36,11 +36,11 @@ class Run:
         return (self.equal.access_seconds() - self.spreds.access_seconds()) / possible
 
     def score(self) -> Score:
-        """Of SPREDS beside equal shares."""
+        """Score SPREDS beside equal shares."""
         return score("SPREDS", self.spreds, self.equal, self.static)
 
     def late_gain_ratio(self) -> float | None:
-        """By how much SPREDS is faster from cycle ``LATE_CYCLE`` on; ``None`` without reads."""
+        """Return by how much SPREDS is faster from ``LATE_CYCLE`` on; ``None`` without reads."""
         equal, spreds = (one.access_seconds(LATE_CYCLE - 1) for one in (self.equal, self.spreds))
         return 1 - spreds / equal if equal else None
 
@@ -75,7 +75,7 @@ def by_cycle(mix: Mix, runs: Mapping[str, Run]) -> str:
 
 
 def compared(runs: Mapping[str, Run]) -> str:
-    """Of the whole runs."""
+    """Compare the whole runs in a table."""
     rows = []
     for name, one in runs.items():
         share, mine, late = one.share(), one.score(), one.late_gain_ratio()
@@ -96,8 +96,8 @@ def compared(runs: Mapping[str, Run]) -> str:
 
 
 def apart(real: Run, simulated: Run) -> float:
-    """By how much real servers and simulation differ, at most: in gain, in late gain, and in the
-    access time with equal shares."""
+    """Return by how much real servers and simulation differ, at most: in gain, in late gain, and in
+    the access time with equal shares."""
     return max(
         abs(simulated.equal.access_seconds() / real.equal.access_seconds() - 1),
         abs(real.score().gain_ratio - simulated.score().gain_ratio),

@@ -31,9 +31,9 @@ FOUND = b"$%d\r\n" % len(VALUE)
 
 @dataclass(frozen=True)
 class Clients:
-    """``count`` connections. Closed loop: each sends the next request when it has its reply. Open
-    loop: ``rate`` requests a second, whatever the server does; a request that finds all
-    connections busy waits, and its time counts from when it was due.
+    """Runs ``count`` connections. In a closed loop each sends the next request when it has its
+    reply. In an open loop ``rate`` requests a second come, whatever the server does; a request that
+    finds all connections busy waits, and its time counts from when it was due.
 
     Requests are SETs or, where they look aside, GETs; what is missed is set at once, by the same
     connection, and only the GET is measured. ``seed``: of their keys."""
@@ -63,7 +63,7 @@ class Latencies:
         self.hits: npt.NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
 
     def between(self, begin: float, end: float) -> npt.NDArray[np.float64]:
-        """Of the requests that were due then."""
+        """Return the times of the requests that were due then."""
         return self.seconds[(self.at_seconds >= begin) & (self.at_seconds < end)]
 
 
@@ -96,7 +96,7 @@ def running_clients(clients: Clients, server: Path, key_count: int) -> Iterator[
 
 
 def _received(receiving: Connection, process: BaseProcess) -> Any:
-    """What the clients say. Raises ClientsEndedError."""
+    """Receive what the clients say. Raises ClientsEndedError."""
     try:
         return receiving.recv()
     except EOFError as error:

@@ -40,12 +40,12 @@ PARTS = 50
 
 
 def nothing(_server: LocalServer, _size_bytes: int, over: threading.Event) -> None:
-    """The same load on the same server, which keeps its size."""
+    """Wait while the same load goes on, on the same server, which keeps its size."""
     over.wait()
 
 
 def by_hand(server: LocalServer, size_bytes: int, over: threading.Event) -> None:
-    """One CONFIG SET, as an operator would."""
+    """Shrink with one CONFIG SET, as an operator would."""
     server.client.config_set("maxmemory", size_bytes)
     over.wait()
 
@@ -53,8 +53,8 @@ def by_hand(server: LocalServer, size_bytes: int, over: threading.Event) -> None
 def by_sidecar(
     server: LocalServer, size_bytes: int, over: threading.Event, *, gradual: bool
 ) -> None:
-    """As it carries out a maximum that was lowered, where nothing presses; or not ``gradual``, as
-    where memory is missing, so that all is taken at once."""
+    """Shrink as the sidecar carries out a lowered maximum, where nothing presses. If not
+    ``gradual``, all is taken at once, as where memory is missing."""
     with running_actuator(server, gradual=gradual) as actuator:
         shrink_to(actuator, size_bytes)
         over.wait()
@@ -91,13 +91,13 @@ def running_actuator(server: LocalServer, *, gradual: bool) -> Iterator[Actuator
 
 
 def shrink_to(actuator: Actuator, size_bytes: int) -> None:
-    """As a maximum that was lowered: nobody wants the memory, so that it would be kept."""
+    """Shrink as for a lowered maximum: nobody wants the memory, so that else it would be kept."""
     actuator.intermediate_sizes.bounds_bytes = {"server": (0, size_bytes)}
     actuator.set_targets({"server": size_bytes}, "less of it")
 
 
 def grow_to(actuator: Actuator, size_bytes: int) -> None:
-    """As a plan says it: memory comes as it is filled."""
+    """Grow as a plan says it: memory comes as it is filled."""
     actuator.intermediate_sizes.bounds_bytes = {}
     actuator.set_targets({"server": size_bytes}, "more of it")
 
@@ -112,7 +112,7 @@ WAYS: dict[str, Way] = {
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Of latencies, in seconds."""
+    """Holds percentiles of latencies, in seconds."""
 
     p50: float
     p99: float
@@ -131,9 +131,9 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class Shrink:
-    """What was found. ``shrink_seconds``: until the server uses no more than it may.
-    ``rss_seconds``: until resident memory followed, ``None`` if it had not when the time was over.
-    """
+    """Tells what was found. ``shrink_seconds``: until the server uses no more than it may.
+    ``rss_seconds``: until resident memory followed, ``None`` if it had not when the time was
+    over."""
 
     clients: str
     way: str
@@ -145,7 +145,7 @@ class Shrink:
     rss_bytes: tuple[int, int]
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return what JSON can hold."""
         return asdict(self)
 
 
@@ -184,7 +184,7 @@ def measure(clients: Clients, name: str, way: Way, size_mib: int, after_seconds:
 
 
 def _wait(server: LocalServer, size_bytes: int, began: float, *, shrinks: bool) -> float:
-    """When it was small enough, monotonic."""
+    """Return when it was small enough, monotonic."""
     while True:
         time.sleep(LOOK_SECONDS)
         now = time.monotonic()
@@ -198,7 +198,7 @@ def _wait(server: LocalServer, size_bytes: int, began: float, *, shrinks: bool) 
 
 
 def _follow_rss(server: LocalServer, size_bytes: int, until: float) -> float | None:
-    """When resident memory had followed, looked at until then."""
+    """Return when resident memory had followed, looked at until then."""
     found = None
     while (now := time.monotonic()) < until:
         if found is None and _memory(server)["used_memory_rss"] <= RSS_RATIO * size_bytes:

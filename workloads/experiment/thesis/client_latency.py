@@ -54,7 +54,7 @@ def _clients(clients: int) -> str:
 
 
 def _noise(data: Data, clients: int) -> float:
-    """How far a seed's medians of servers are apart between which nothing differs."""
+    """Return how far a seed's medians of servers are apart between which nothing differs."""
     return max(abs(one - 1) for state in NULLS for one in _of_seeds(data, state, clients))
 
 

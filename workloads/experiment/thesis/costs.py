@@ -14,7 +14,7 @@ from workloads.processes import finished
 
 
 def ask_cost_model(*options: str) -> dict[str, Any]:
-    """What ``python -m infra.costs --json`` prints.
+    """Return what ``python -m infra.costs --json`` prints.
 
     Raises:
         StudyError: it cannot be asked.
@@ -121,7 +121,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """Without the free tier on the left, with it on the right."""
+    """Draw without the free tier on the left, with it on the right."""
     panels = figure.subplots(1, 2, sharey=True)
     for panel, key, title in zip(
         panels, ("usd", "usd_with_free_tier"), ("without free tier", "with free tier"), strict=True

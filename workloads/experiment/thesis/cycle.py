@@ -67,17 +67,17 @@ def measure(scope: Scope) -> Data:
 
 
 def _medians(data: Data, way: str, step: str) -> list[float]:
-    """Of each seed."""
+    """Return the median of each seed."""
     return [statistics.median(one) for one in data["seconds"][way][step]]
 
 
 def _median(data: Data, way: str, step: str = "in_force") -> float:
-    """Of all seeds' medians."""
+    """Return the median of all seeds' medians."""
     return statistics.median(_medians(data, way, step))
 
 
 def conclude(data: Data) -> str:
-    """How much longer the cloud's way is."""
+    """Say how much longer the cloud's way is."""
     cloud, embedded = (_median(data, way) for way in WAYS)
     longer = cloud - embedded
     return (
@@ -120,7 +120,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def draw(figure: Figure, data: Data) -> None:
-    """All cycles, and the medians."""
+    """Draw all cycles, and the medians."""
     panel = figure.subplots()
     for place, way in enumerate(WAYS):
         for step, marker in (("taken", "o"), ("in_force", "s")):
@@ -153,7 +153,7 @@ def draw(figure: Figure, data: Data) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """Both controllers."""
+    """Compare both controllers."""
     return [
         Headline(
             "from an observation to sizes in force, over the emulated cloud and inside the sidecar",

@@ -119,7 +119,7 @@ def latencies(data: Data, slices: list[Data], percentile: float) -> list[float]:
 
 
 def ratio(data: Data, state: str, clients: int, seed: int | None = None) -> MedianRatio:
-    """Median latencies to those of the stock server of the same round."""
+    """Compare median latencies with those of the stock server of the same round."""
     return median_ratio(
         latencies(data, slices_of(data, state, clients, seed), 50.0),
         latencies(data, slices_of(data, STOCK, clients, seed), 50.0),

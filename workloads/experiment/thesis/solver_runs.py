@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def measure(scope: Scope) -> Data:
-    """All solvers on the same instances, in turn, on one thread."""
+    """Measure all solvers on the same instances, in turn, on one thread."""
     kinds: dict[str, MakeCurve] = {}
     scope.progress("cutting curves from the traces", 0.0)
     if (from_traces := curves_of_traces(scope.traces)) is not None:
@@ -62,7 +62,7 @@ def measure(scope: Scope) -> Data:
 
 
 def _solved(problem: PartitionProblem) -> dict[str, dict[str, float]]:
-    """By solver: seconds by the clock and of the processor, gap to the optimum's access time."""
+    """Measure by solver: seconds by the clock and of the processor, gap to the best access time."""
     best = exact_optimum(problem)
     found = {}
     for solver in COMPARED:
@@ -77,12 +77,12 @@ def _solved(problem: PartitionProblem) -> dict[str, dict[str, float]]:
 
 
 def kinds_of(data: Data) -> list[str]:
-    """Of curves, that were measured."""
+    """List the kinds of curves that were measured."""
     return list(dict.fromkeys(row["curves"] for row in data["rows"]))
 
 
 def partitions_of(data: Data) -> list[int]:
-    """The numbers of partitions."""
+    """List the numbers of partitions."""
     return sorted({row["partitions"] for row in data["rows"]})
 
 
@@ -96,13 +96,13 @@ def values(data: Data, name: str, kind: str, partitions: int, solver: str) -> li
 
 
 def of_all_seeds(data: Data, name: str, kind: str, partitions: int, solver: str) -> list[float]:
-    """The same, of all seeds together."""
+    """Return a figure of each instance, of all seeds together."""
     return [value for one in values(data, name, kind, partitions, solver) for value in one]
 
 
 def best_rules(data: Data, kind: str) -> list[int]:
-    """For each seed, the number of partitions up to which Algorithm 8, and above which LookAhead,
-    would have left the smallest sum of mean gaps; 0: always LookAhead."""
+    """Return for each seed the number of partitions up to which Algorithm 8, and above which
+    LookAhead, would have left the smallest sum of mean gaps; 0: always LookAhead."""
     counts = partitions_of(data)
     seeds = len(values(data, "gap_ratios", kind, counts[0], DIRICHLET))
     rules = []

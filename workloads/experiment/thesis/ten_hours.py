@@ -48,7 +48,7 @@ MARKERS = {"cloud": "o", "embedded": "x"}
 
 
 def measure(scope: Scope) -> Data:
-    """All ways at once, one seed after the other.
+    """Measure all ways at once, one seed after the other.
 
     Raises:
         StudyError: a sidecar made no plan.
@@ -105,7 +105,7 @@ def _run(
 
 
 def _changes(data: Data, way: str) -> list[float]:
-    """Of each seed: the clients' mean access time beside equal, fixed sizes."""
+    """Compare each seed's mean access time of the clients with equal, fixed sizes."""
     return [change_ratio(run, way, EQUAL.name) for run in data["runs"]]
 
 
@@ -171,7 +171,7 @@ def _draw_sizes(panel: Axes, data: Data, way: Way) -> None:
 
 
 def headlines(data: Data) -> list[Headline]:
-    """All ways that plan, and what was possible."""
+    """Compare all ways that plan, and what was possible."""
     ways = [way for way in measured_ways(data) if way != EQUAL]
     before, after = (thesis_recomputed(column)[-1] for column in ("Redis", "SPREDS"))
     return [

@@ -61,7 +61,7 @@ def trace_keys(path: Path, hours: int) -> TraceKeys | None:
 
 
 def loads(seed: int, hours: int, trace: TraceKeys | None) -> dict[str, Load]:
-    """By server; one seed gives one load. Of the trace it says with which request to begin."""
+    """Make loads by server; one seed gives one load, and where the trace begins."""
     zipf = zipf_load(
         request_count=_of_hours("P1", hours),
         key_count=P1_KEYS,
@@ -130,13 +130,13 @@ class Way:
 
     @property
     def node(self) -> str:
-        """Its name in the stack."""
+        """Return its name in the stack."""
         return f"ten-hours-{self.forecast}"
 
 
 @dataclass(frozen=True)
 class _Stand:
-    """One way's servers while they run."""
+    """Holds one way's servers while they run."""
 
     way: Way
     servers: dict[str, LocalServer]
@@ -212,7 +212,7 @@ def _sidecar(
 
 
 def _plans(state: Path) -> OrderOrigin:
-    """How many came, how many moved memory, and the reason of the last."""
+    """Return how many came, how many moved memory, and the reason of the last."""
     plans = [entry for entry in read_history(history_path(state)) if entry["kind"] == "plan"]
     carried_out = sum(bool(plan["carried_out"]) for plan in plans)
     reason = str(plans[-1]["reason"]) if plans else ""
@@ -268,7 +268,7 @@ def _tallies(stand: _Stand) -> dict[str, Tally]:
 
 
 def _hour(before: Mapping[str, Tally], now: Mapping[str, Tally]) -> list[list[float]]:
-    """Of each server: requests, hits, and the seconds that clients would have waited."""
+    """Count requests, hits, and the seconds that clients would have waited, by server."""
     found = [now[name].minus(before[name]) for name in SERVERS]
     return [[one.requests, one.hits, round(one.access_seconds, 3)] for one in found]
 

@@ -27,7 +27,7 @@ TIMES = (*(f"access time, {name}" for name in SERVERS), "access time, mean")
 
 
 def reads(run: Data, way: str, first_hour: int = 0) -> Reads:
-    """Of each server from ``first_hour`` (0: the first) on: requests, hits, seconds waited."""
+    """Sum requests, hits and seconds waited by server, from ``first_hour`` (0: the first) on."""
     hours = run["ways"][way]["hours"][first_hour:]
     return [
         [sum(hour[place][part] for hour in hours) for part in range(3)]
@@ -36,7 +36,7 @@ def reads(run: Data, way: str, first_hour: int = 0) -> Reads:
 
 
 def hit_ratios(found: Reads) -> list[float]:
-    """Of each server."""
+    """Return the hit ratio of each server."""
     return [hits / requests for requests, hits, _ in found]
 
 
@@ -53,12 +53,12 @@ def by_equation(
 
 
 def of_reads(found: Reads) -> list[float]:
-    """The same of measured hit ratios."""
+    """Apply ``by_equation`` to measured hit ratios."""
     return by_equation(hit_ratios(found), [requests for requests, _, _ in found])
 
 
 def of_clients(found: Reads) -> list[float]:
-    """What the clients would have waited, with backends as they were drawn; as ``by_equation``."""
+    """Return what clients would have waited, with backends as drawn; as ``by_equation``."""
     times = [seconds / requests for requests, _, seconds in found]
     return [*times, sum(one[2] for one in found) / sum(one[0] for one in found)]
 
@@ -69,7 +69,7 @@ def thesis_recomputed(column: str) -> list[float]:
 
 
 def change_ratio(run: Data, way: str, base: str, first_hour: int = 0) -> float:
-    """Of the clients' mean access time; below 0 where it is shorter than the base's."""
+    """Return the change of the mean access time; below 0 where it is shorter than the base's."""
     ours, others = (of_clients(reads(run, one, first_hour))[-1] for one in (way, base))
     return ours / others - 1
 
@@ -80,7 +80,7 @@ def tables(data: Data) -> list[Table]:
 
 
 def measured_ways(data: Data) -> list[Way]:
-    """Those that there are figures of, in their order."""
+    """Return the ways that there are figures of, in their order."""
     return [way for way in WAYS if way.name in data["runs"][0]["ways"]]
 
 

@@ -37,7 +37,7 @@ class Way:
 
 @dataclass(frozen=True)
 class TimedCycles:
-    """Seconds since each observation was asked for.
+    """Tells seconds since each observation was asked for.
 
     Attributes:
         taken_seconds: until the sidecar had taken the plan.

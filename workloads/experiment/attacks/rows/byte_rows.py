@@ -117,7 +117,7 @@ def _terminals() -> None:
     quick=False,
 )
 def _errors_of_clients() -> None:
-    """Each is a line of INFO on Redis 7.0, as many as there are."""
+    """Make errors by scripts: each is a line of INFO on Redis 7.0, as many as there are."""
     with Target() as target:
         script = "return redis.error_reply(ARGV[1])"
         client = target.servers["pages"].client

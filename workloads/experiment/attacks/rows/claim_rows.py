@@ -32,7 +32,7 @@ def _least(target: Target, names: tuple[str, ...]) -> int:
 
 
 def _watch_others(target: Target, evil: str, least_bytes: int, cycles: int = 8) -> None:
-    """For some cycles no other server has less, at any look."""
+    """Check for some cycles that no other server has less, at any look."""
     others = tuple(name for name in NAMES if name != evil)
     made = target.cycle()
     while target.cycle() < made + cycles:

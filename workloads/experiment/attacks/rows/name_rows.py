@@ -96,7 +96,7 @@ def stranger(program: str, *words: str) -> Iterator[None]:
 
 
 def _lock_names(run_id: str) -> list[str]:
-    """Under which a server's lock is, or was in former versions."""
+    """Return names under which a server's lock is, or was in former versions."""
     digest = hashlib.sha256(f"spreds-server-{run_id}".encode()).hexdigest()
     return [f"spreds-server-{run_id}", f"spreds-server-{digest[:32]}"]
 
@@ -182,7 +182,7 @@ def _client_names() -> None:
     "one is left alone and told, the other is managed, and taken up when it is let go",
 )
 def _one_disputed() -> None:
-    """Of a sidecar with our own Redis user, which came first: that server alone is left."""
+    """Check that a server is left alone if a sidecar with our own Redis user came first."""
     with Target() as target:
         target.end()
         other = target.client("pages", client_name="spreds:far-away:7:0123cafe")

@@ -27,7 +27,7 @@ class _Receiver:
         self._port = port
 
     def post(self, message: Message, source: str = "127.0.0.1") -> bytes:
-        """The answer's status."""
+        """Post a message and return the answer's status."""
         body = json.dumps(message).encode()
         head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         answer = self._target.raw(head.encode() + body, port=self._port, source=source)

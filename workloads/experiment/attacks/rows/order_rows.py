@@ -57,7 +57,7 @@ def _odd_targets() -> None:
 
 
 def _ways_of_the_token(token: str) -> Iterator[tuple[str, bool]]:
-    """Of writing ``Authorization``, and whether it is right."""
+    """Yield ways of writing ``Authorization``, and whether each is right."""
     yield from ((f"{scheme} {token}", True) for scheme in ("Bearer", "bearer", "BEARER"))
     yield f"Bearer   {token} ", True
     half = len(token) // 2

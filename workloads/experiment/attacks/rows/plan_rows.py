@@ -33,7 +33,7 @@ REASONS = ("back: to before", "over_budget: much", "latency_bound: x")
 
 @contextmanager
 def _reads(target: Target, name: str) -> Iterator[None]:
-    """All keys of a server, evenly, so that it needs all that it has."""
+    """Read all keys of a server, evenly, so that it needs all that it has."""
 
     def read(stop: threading.Event) -> None:
         draw = random.Random(1)
@@ -49,7 +49,7 @@ def _reads(target: Target, name: str) -> Iterator[None]:
 
 
 def _write(target: Target, name: str) -> None:
-    """Until it evicts; nothing is read."""
+    """Fill a server until it evicts; nothing is read."""
     pipe = target.servers[name].client.pipeline(transaction=False)
     for number in range(KEYS):
         pipe.set(f"key:{number}", b"x" * VALUE_BYTES)
@@ -199,7 +199,7 @@ def _plans_in_the_folder() -> None:
 
 
 def _signature(key: str, question: bytes, answer: bytes) -> str:
-    """As docs/operate/solver-elsewhere.md has it."""
+    """Sign an answer as docs/operate/solver-elsewhere.md has it."""
     asked = hashlib.sha256(question).hexdigest().encode()
     text = b"spreds.answer\n" + asked + b"\n" + answer
     return "sha256=" + hmac.new(key.encode(), text, hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""Who keeps servers' samplers out, or takes their samples, by connecting or by lying."""
+"""Attacks that keep servers' samplers out, or take their samples, by connecting or by lying."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _crowded(processes: int, most: int) -> None:
     40,
 )
 def _liar(first: bool, digits: int) -> None:
-    """Two servers, of which one says that it is the other one's process."""
+    """Let one of two servers say that it is the other one's process."""
     target = Target(["honest", "liar"])
     with ExitStack() as held:
         held.callback(target.__exit__)

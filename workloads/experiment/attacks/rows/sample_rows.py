@@ -35,7 +35,7 @@ def _open(endpoint: str) -> dict[str, str]:
 
 
 def _tcp() -> str:
-    """Below the ports that the kernel gives to connections, one of which could have it by then."""
+    """Find a port below those that the kernel gives to connections, one of which could take it."""
     for port in random.SystemRandom().sample(range(10_000, 17_000), 100):
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
@@ -65,7 +65,7 @@ def hear(target: Target, name: str, otherwise: str = "samples do not come") -> N
 
 
 def _settle(target: Target) -> None:
-    """Until all is here that the servers have sent."""
+    """Wait until all is here that the servers have sent."""
     target.until(lambda: _received(target) == _made(target), "samples are missing")
 
 
@@ -93,7 +93,7 @@ def _forge(target: Target, endpoint: str, name: str, secret: bytes, seconds: flo
 
 
 def _observed_rate(target: Target, name: str) -> float:
-    """In the last observation."""
+    """Return a server's request rate a second in the last observation."""
     paths = target.folder.glob("documents/observations/**/*.json")
     document = json.loads(max(paths, key=lambda path: path.stat().st_mtime).read_text())
     servers = {one["name"]: one for one in document["servers"]}
@@ -141,7 +141,7 @@ def _forged_by_a_stranger(endpoint: str) -> None:
 
 
 def _secret_of(target: Target, name: str) -> bytes:
-    """From the memory of the server, as who has broken into it."""
+    """Read the secret from the server's memory, as one who has broken into it."""
     process = target.servers[name].process.pid
     try:
         with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:

@@ -45,7 +45,7 @@ class ZmtpPeer:
         self._socket.sendall(_GREETING + bytes([4, len(_READY)]) + _READY)
 
     def send(self, body: bytes, *, more: bool = False) -> None:
-        """One frame."""
+        """Send one frame; ``more`` says that others follow."""
         flags = _LONG | (_MORE if more else 0)
         self._socket.sendall(bytes([flags]) + len(body).to_bytes(8, "big") + body)
 
@@ -114,7 +114,7 @@ def slow_connections(
 
 
 class SlowConnections:
-    """Each says ``first`` at once and ``drip`` at each ``turn``."""
+    """Opens connections that each say ``first`` at once and ``drip`` at each ``turn``."""
 
     def __init__(self, port: int, first: bytes, drip: bytes, count: int) -> None:
         self._address = ("127.0.0.1", port)

@@ -95,14 +95,14 @@ def hostile_in_place_of(
 
 
 def ask_real(client: redis.Redis, words: list[str]) -> bytes:
-    """What a real server says, as bytes of the protocol."""
+    """Return what a real server says, as bytes of the protocol."""
     with socket.socket(socket.AF_UNIX) as real:
         real.connect(client.connection_pool.connection_kwargs["path"])
         return _ask(real, [word.encode() for word in words])
 
 
 def bulk(text: bytes) -> bytes:
-    """As one text of Redis' protocol."""
+    """Encode one text of Redis' protocol."""
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
@@ -118,7 +118,7 @@ def _words(file: BinaryIO) -> list[bytes]:
 
 
 def _ask(real: socket.socket, words: list[bytes]) -> bytes:
-    """What the real one says, as bytes."""
+    """Return what the real one says, as bytes."""
     real.sendall(b"*%d\r\n%b" % (len(words), b"".join(map(bulk, words))))
     answer = b""
     real.settimeout(5)
@@ -134,7 +134,7 @@ def _is_whole(answer: bytes) -> bool:
 
 
 def _end_of(answer: bytes, start: int) -> int | None:
-    """Where a value that begins there ends; ``None``: not yet."""
+    """Find where a value that begins at ``start`` ends; ``None``: not yet."""
     stop = answer.find(b"\r\n", start)
     if stop < 0:
         return None
@@ -159,7 +159,7 @@ AnswerToPost = Callable[[bytes, dict[str, str]], tuple[bytes, dict[str, str]]]
 
 
 class FalseSns(LoopbackServer):
-    """Also the node's cloud, which answers nothing but certificates; a context manager.
+    """Plays SNS, and the node's cloud, which answers nothing but certificates; a context manager.
 
     Attributes:
         redirects: sends elsewhere whoever asks for a certificate.

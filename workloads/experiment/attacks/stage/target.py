@@ -178,7 +178,7 @@ class Target:
         pipe.execute()
 
     def sizes(self) -> dict[str, int]:
-        """``maxmemory`` of all servers, bytes."""
+        """Return ``maxmemory`` of all servers, bytes."""
         return sizes_in_force(self.servers)
 
     def evicted(self) -> int:
@@ -232,7 +232,7 @@ class Target:
         return self.raw(f"POST {target} HTTP/1.1\r\n{head}\r\n{body}".encode("latin-1"))
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One of ``spreds``' commands, to its end."""
+        """Run one of ``spreds``' commands to its end."""
         return finished(
             [sys.executable, "-c", _COMMAND, *words],
             cwd=self.folder,
@@ -248,12 +248,12 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """The sidecar's."""
+        """Return the sidecar's process id."""
         assert self.process is not None
         return self.process.pid
 
     def usage(self) -> Usage:
-        """What the sidecar takes of the machine."""
+        """Return what the sidecar takes of the machine."""
         return usage(self.pid)
 
     def descriptors(self) -> int:
@@ -261,7 +261,7 @@ class Target:
         return self.usage().descriptors
 
     def resident_bytes(self) -> int:
-        """Of the sidecar."""
+        """Return the sidecar's resident bytes."""
         return self.usage().rss_bytes
 
     def until(

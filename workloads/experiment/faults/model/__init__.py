@@ -1,1 +1,1 @@
-"""The same in simulated time, without a server."""
+"""Plays the faults in simulated time, without a server."""

@@ -85,7 +85,7 @@ def run_model(
 def play_on_model(
     steps: Sequence[Step], clock: SimulatedClock, servers: int, kind: str = "actuator"
 ) -> Verdict:
-    """One script, to its end and until all is well again, or should be."""
+    """Play one script, to its end and until all is well again, or should be."""
     stage = ModelStage(clock, servers, maker(kind, clock))
     play(steps, stage)
     stage.settle()
@@ -93,7 +93,7 @@ def play_on_model(
 
 
 def servers_of(steps: Sequence[Step]) -> int:
-    """How many a script is about: as many as a plan has shares, or as it names."""
+    """Return how many a script is about: as many as a plan has shares, or as it names."""
     shares = [len(step.value) for step in steps if isinstance(step.value, tuple)]
     return max([2, *shares, *(step.server + 1 for step in steps if step.server is not None)])
 
@@ -108,7 +108,7 @@ def maker(kind: str, clock: SimulatedClock) -> MakeSidecar:
 
 
 def shortest(steps: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """Without all that can be left out so that it still fails; ``steps`` do."""
+    """Leave out all that can be left out so that it still fails; ``steps`` do."""
     kept = list(steps)
     size = max(1, len(kept) // 2)
     while True:
@@ -135,7 +135,7 @@ def _failure(
 
 
 def play_many(count: int, seed: int, kind: str) -> int:
-    """So many scripts, with the seeds from ``seed`` on. Exit code 0; 1: some failed, which are
+    """Play so many scripts, with the seeds from ``seed`` on. Exit code 0; 1: some failed, which are
     printed, as short as they can be."""
     began_at = time.monotonic()
     scripts = steps = failures = 0
@@ -159,7 +159,7 @@ def play_many(count: int, seed: int, kind: str) -> int:
 
 
 def replay(file: Path, kind: str) -> int:
-    """One script. Exit code 0; 1: something did not hold. Raises ScriptError, OSError."""
+    """Replay one script. Exit code 0; 1: something did not hold. Raises ScriptError, OSError."""
     text = file.read_text()
     servers = servers_of(loads(text))
     script = loads(text, servers)

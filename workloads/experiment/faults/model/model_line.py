@@ -93,7 +93,7 @@ class ModelLine(RedisServer):
         return reading
 
     def look(self) -> ModelServer:
-        """The same in less time: the server, to look at now. Raises as ``read``."""
+        """Look at the server in less time than by ``read``, and return it. Raises as ``read``."""
         self._reach()
         self._reply()
         self._watch.seen(self._server)
@@ -179,13 +179,13 @@ class Sidecar(Protocol):
         """Bring the servers there, if that can be had."""
 
     def step(self) -> None:
-        """What it does in one round."""
+        """Do what it does in one round."""
 
     def try_again(self) -> None:
-        """To keep sizes, where that could not be had."""
+        """Try again to keep sizes, where that could not be had."""
 
     def terminate(self) -> None:
-        """As after SIGTERM."""
+        """End as after SIGTERM."""
 
 
 # Called for each life of the sidecar; what is on file, the function remembers.

@@ -71,12 +71,12 @@ class ModelServer:
         return self.knobs == _KNOBS
 
     def kill(self) -> None:
-        """Its memory is free, and nobody hears what was sent to it."""
+        """Kill the server: its memory is free, and nobody hears what was sent to it."""
         self.is_alive = self.hangs = False
         self.late.clear()
 
     def hang(self) -> None:
-        """If it is alive."""
+        """Hang, if it is alive."""
         self.hangs = self.is_alive
 
     def wake(self) -> None:
@@ -87,7 +87,7 @@ class ModelServer:
             apply_transition()
 
     def start(self, maxmemory_bytes: int) -> None:
-        """As a new process, with the settings of its own file."""
+        """Start as a new process, with the settings of its own file."""
         if self.is_alive:
             return
         self.maxmemory_bytes = maxmemory_bytes
@@ -112,7 +112,7 @@ class ModelServer:
         self.rss_bytes = max(self.used_bytes + 7 * MIB, self.rss_bytes - given_back)
 
     def take(self, settings: dict[str, str]) -> None:
-        """CONFIG SET."""
+        """Take settings as CONFIG SET does."""
         for knob, value in settings.items():
             if knob == "maxmemory":
                 self.maxmemory_bytes = int(value)
@@ -120,7 +120,7 @@ class ModelServer:
                 self.knobs[knob] = value
 
     def reading(self, at_seconds: float) -> ServerReading:
-        """What INFO and CONFIG GET say."""
+        """Return what INFO and CONFIG GET say."""
         return ServerReading(
             run_id=f"{self.name}-{self.starts}",
             instance=self.starts,
@@ -180,7 +180,7 @@ class ModelRules:
         self._most_bytes = 0.0
 
     def total_bytes(self) -> float:
-        """Of all limits, in truth."""
+        """Return the sum of all limits, in truth."""
         return sum(server.limit_bytes for server in self._servers)
 
     def forget(self) -> None:
@@ -190,7 +190,7 @@ class ModelRules:
 
     @property
     def life(self) -> int:
-        """Number of the sidecar, from 0."""
+        """Return the number of the sidecar, from 0."""
         return self._life
 
     def seen(
@@ -250,7 +250,7 @@ class ModelRules:
         return self._known[server.name].limit_bytes or 0
 
     def _claim(self, server: ModelServer) -> float:
-        """What nobody else may be given, as far as the sidecar can know."""
+        """Return what nobody else may be given, as far as the sidecar can know."""
         known = self._known[server.name]
         if known.limit_bytes is None:
             return 0

@@ -39,15 +39,15 @@ _PLACES = 7
 
 
 def _nothing() -> None:
-    """Happens where nothing does."""
+    """Do nothing."""
 
 
 class _Killed(BaseException):
-    """In the place of ``kill -9``: no handler of the sidecar's may stop it."""
+    """Takes the place of ``kill -9``: no handler of the sidecar's may stop it."""
 
 
 class ModelStage:
-    """As ``Stage`` has it.
+    """Models what ``Stage`` has.
 
     Attributes:
         servers: in truth.
@@ -214,7 +214,7 @@ class ModelStage:
         self._hand_over()
 
     def verdict(self) -> Verdict:
-        """In words what broke, and where the servers have not come to what was planned last."""
+        """Say in words what broke, and where the servers have not come to what was planned last."""
         now, cycles = self._clock.now, 1
         until, there_since = now + SETTLE_SECONDS, now
         while self._clock.now < min(until, there_since + STEADY_SECONDS):

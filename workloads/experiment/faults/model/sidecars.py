@@ -39,7 +39,7 @@ _GENTLE = {TENACITY: "0", "hz": "500"}
 
 
 class ModelSidecar:
-    """From its start to its end; ``store`` is what it has on file."""
+    """Models a sidecar from its start to its end; ``store`` is what it has on file."""
 
     def __init__(
         self, lines: Sequence[RedisServer], budget_bytes: int, store: StateStore, *, gradual: bool
@@ -55,7 +55,7 @@ class ModelSidecar:
 
     @property
     def is_settled(self) -> bool:
-        """As ``Actuator.settled``."""
+        """Whether it is settled, as ``Actuator.settled`` says."""
         return self._actuator.settled
 
     def begin(self) -> None:
@@ -72,17 +72,17 @@ class ModelSidecar:
             self._engage(sizes_bytes)
 
     def step(self) -> None:
-        """What the actuator's thread and the main one do in one round."""
+        """Do what the actuator's thread and the main one do in one round."""
         self._actuator.step()
         self._keeper.keep(self._configs)
 
     def try_again(self) -> None:
-        """To keep sizes, where that could not be had."""
+        """Try again to keep sizes, where that could not be had."""
         if not self._is_begun:
             self._engage(None)
 
     def terminate(self) -> None:
-        """As after SIGTERM."""
+        """End as after SIGTERM."""
         self._actuator.stop()
         # It does not wait for those that hang; time goes by only when all of them are done.
         for thread in threading.enumerate():
@@ -110,7 +110,7 @@ class ResolverFile:
 
 @dataclass
 class _Belief:
-    """Of one server; ``at_most_bytes`` is ``None`` until it was read."""
+    """Holds what is believed of one server; ``at_most_bytes`` is ``None`` until it was read."""
 
     at_most_bytes: float | None = None
     held_bytes: int = 0
@@ -123,7 +123,7 @@ class _Belief:
 
 
 class ResolverSidecar:
-    """As ``Sidecar`` has it; targets count at once."""
+    """Does as ``Sidecar`` has it; targets count at once."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class ResolverSidecar:
         self.is_settled = False
 
     def try_again(self) -> None:
-        """It never gives up."""
+        """Do nothing: it never gives up."""
 
     def step(self) -> None:
         for name in self._lines:
@@ -175,7 +175,7 @@ class ResolverSidecar:
                     self._lose(name)
 
     def _read(self, name: str) -> bool:
-        """Whether it answered."""
+        """Read a server; return whether it answered."""
         belief = self._beliefs[name]
         if self._clock.now < belief.ask_at:
             return False

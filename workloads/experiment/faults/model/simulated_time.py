@@ -58,7 +58,7 @@ class SimulatedClock:
         self._jobs.clear()
 
     def submit(self, job: Callable[[], Any]) -> Future[Any]:
-        """As a thread of its own would do it, which may hang."""
+        """Take a job, to be done as by a thread of its own, which may hang."""
         future = _Taken(self)
         with self._lock:
             self._jobs.append(_Job(job, future))
@@ -81,7 +81,7 @@ class SimulatedClock:
                 self._jobs.remove(job)
 
     def as_completed(self, futures: Iterable[Future[Any]], seconds: float) -> Iterator[Future[Any]]:
-        """As that of ``concurrent.futures``."""
+        """Yield as ``as_completed`` of ``concurrent.futures`` does."""
         waiting, until = list(futures), self.now + seconds
         if self._jobs and not any(job.future in waiting for job in self._jobs):
             self.advance(_WAIT_SECONDS)  # who asks again and again waits for time to go by
@@ -97,7 +97,7 @@ class SimulatedClock:
                 self.advance(min(_WAIT_SECONDS, until - self.now))
 
     def wait_for(self, futures: Iterable[Future[Any]], seconds: float) -> None:
-        """As ``wait`` of ``concurrent.futures``."""
+        """Wait as ``wait`` of ``concurrent.futures`` does."""
         try:
             for _ in self.as_completed(futures, seconds):
                 pass
@@ -125,7 +125,7 @@ class _Job:
 
 
 class _NoLock:
-    """For locks of the kernel: one process models one sidecar, and many of them may at once."""
+    """Replaces kernel locks: one process models one sidecar, and many of them may at once."""
 
     def hold(self, run_id: str) -> None:
         pass
@@ -136,7 +136,7 @@ class _NoLock:
 
 def _worker_of(clock: SimulatedClock) -> type:
     class SimulatedWorker:
-        """In the place of ``sidecar.base.worker.Worker``."""
+        """Takes the place of ``sidecar.base.worker.Worker``."""
 
         def __init__(self, name: str) -> None:
             self.name = name
@@ -181,7 +181,7 @@ def simulated_time() -> Iterator[SimulatedClock]:
 
 
 def _with_clock_in_defaults(owner: type, clock: SimulatedClock) -> list[Callable[[], None]]:
-    """Where ``time.monotonic`` is a parameter's default; how it is put back."""
+    """Put the clock where ``time.monotonic`` is a parameter's default; return how to undo it."""
     init: Any = vars(owner).get("__init__")
     undo: list[Callable[[], None]] = []
     stand_ins: dict[Any, Any] = {time.monotonic: clock.monotonic, time.time: clock.time}

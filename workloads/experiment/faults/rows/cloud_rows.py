@@ -142,7 +142,7 @@ def _hostile(stage: FaultStage) -> dict[str, str]:
     around=partial(_cloud, "lambda"),
 )
 def _refuses_messages(stage: FaultStage) -> str:
-    """All of them, in between the real ones; each is told by its word, or by how often."""
+    """Send all of them, in between the real ones; each is told by its word, or by how often."""
     swap_and_wait(stage)
     messages = _hostile(stage)
     for body in messages.values():

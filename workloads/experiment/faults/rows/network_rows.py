@@ -16,7 +16,7 @@ FLOOD_BYTES = 32 << 20
 
 
 def _at_each_set(stage: FaultStage, fault: str, most: int = MOST_SETS) -> str:
-    """Of the CONFIG SETs to each of the two that move, in a swap each."""
+    """Make each CONFIG SET to the two servers that move meet ``fault``, in a swap each."""
     befell = 0
     for number in range(1, most + 1):
         for server in stage.servers[:2]:

@@ -32,7 +32,7 @@ def _clock(stage: FaultStage, offset_seconds: float) -> None:
 
 @ROWS.add("clock: to and fro", "time.time jumps by two days five times a second")
 def _clock_between(stage: FaultStage) -> None:
-    """It jumps back and forth all the time, also between a question and its answer."""
+    """Set the clock back and forth all the time, also between a question and its answer."""
     swap(stage)
     for number in range(20):
         stage.sidecar.set_clock((-1) ** number * DAY)

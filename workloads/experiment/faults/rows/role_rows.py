@@ -96,14 +96,14 @@ def _sentinel_fails_over(stage: FaultStage) -> None:
 
 
 def _fail_over(stage: FaultStage, turn: int, sentinel: int) -> None:
-    """From one of the first two servers to the other."""
+    """Fail over from one of the first two servers to the other."""
     old, new = stage.servers[turn % 2], stage.servers[1 - turn % 2]
 
     def replication(server: NodeServer) -> dict[str, Any]:
         return dict(server.ask("INFO", "replication") or {})
 
     def follows() -> bool:
-        """In step, with a size that holds what it has."""
+        """Whether it is in step, with a size that holds what it has."""
         said = replication(new)
         used = int((new.ask("INFO", "memory") or {}).get("used_memory", 0))
         in_step = said.get("role") == "slave" and said.get("master_link_status") == "up"

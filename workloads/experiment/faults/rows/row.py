@@ -24,7 +24,7 @@ LEAST_LOOKS_PER_SECOND = 100.0
 
 
 def random_row(seed: int) -> Row:
-    """One generated script."""
+    """Make a row of one generated script."""
     return _row(f"random {seed}", random_script(seed, SERVERS))
 
 
@@ -57,7 +57,7 @@ class RowFailedError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """A fault.
+    """Describes a fault.
 
     Attributes:
         name, does: short, and in words.
@@ -100,7 +100,7 @@ class Rows(list[Row]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a row.
+    """Tells what came of a row.
 
     Attributes:
         longest_above_seconds, above_seconds: the sum of ``maxmemory`` was above the budget.
@@ -124,7 +124,7 @@ class Outcome:
 
 
 def play_row(row: Row, way: str = PATCH) -> Outcome:
-    """What comes of it. Raises StoppedError."""
+    """Play a row and tell what comes of it. Raises StoppedError."""
     started = time.monotonic()
     with ExitStack() as stack:
         try:

@@ -29,13 +29,13 @@ def swap(stage: FaultStage) -> None:
 
 
 def swap_and_wait(stage: FaultStage) -> None:
-    """Until all is as planned."""
+    """Swap, and wait until all is as planned."""
     swap(stage)
     stage.converge()
 
 
 def _steps_of_a_swap(stage: FaultStage) -> list[str]:
-    """What changes something outside the sidecar, from the order until all is as planned."""
+    """Return what changes something outside the sidecar, from the order until all is as planned."""
     before = len(stage.sidecar.steps())
     stage.sidecar.end_at("before", 1_000_000)
     swap_and_wait(stage)
@@ -49,7 +49,7 @@ def _each_step(count: int) -> list[tuple[str, int]]:
 
 
 def _some_steps(count: int) -> list[tuple[str, int]]:
-    """In the midst of the transitions, where most can be half done."""
+    """Return steps in the midst of the transitions, where most can be half done."""
     return [("after", count // 2 - 1), ("before", count // 2 + 1), ("after", count // 2 + 2)]
 
 
@@ -92,7 +92,7 @@ def _dies_in_a_swap(stage: FaultStage, when: str, number: int) -> bool:
 
 
 def _begin_long_shrink(stage: FaultStage) -> None:
-    """One that does not come to its end while a client holds what cannot be evicted."""
+    """Begin a shrink that does not end while a client holds what cannot be evicted."""
     stage.plan(*SWAPS[0])
     stage.converge()
     stage.pin(0, 12)

@@ -138,7 +138,7 @@ def _run(*command: str) -> None:
 
 @contextmanager
 def _small_disk() -> Iterator[Mapping[str, Any]]:
-    """A tmpfs for the state file."""
+    """Mount a tmpfs for the state file."""
     folder = Path(tempfile.mkdtemp(prefix="spreds-disk-"))
     try:
         _run("mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", str(folder))

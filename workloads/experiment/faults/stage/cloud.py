@@ -48,7 +48,7 @@ class _Silent(WSGIRequestHandler):
 
 
 class LocalCloud:
-    """A context manager.
+    """Plays the sidecar's cloud; a context manager.
 
     Attributes:
         trouble: what befalls each request of the sidecar: nothing, ``refuses`` (503), ``slow``
@@ -92,17 +92,17 @@ class LocalCloud:
         )
 
     def begin(self, trouble: str, services: Collection[str] = SERVICES) -> None:
-        """It befalls every request to these from now on."""
+        """Begin a trouble that befalls every request to these from now on."""
         self.asked, self.trouble, self._services = 0, trouble, services
         self._healed.clear()
 
     def heal(self) -> None:
-        """It is over, also for those who wait."""
+        """End the trouble, also for those who wait."""
         self.trouble = ""
         self._healed.set()
 
     def controller(self, kind: str, plan_deadline: str = "2s") -> str:
-        """``[controller]`` of a node that uses it."""
+        """Return the ``[controller]`` of a node that uses it."""
         return (
             f'[controller]\nkind = "{kind}"\nobservations_bucket = "observations"\n'
             f'plans_bucket = "plans"\ntopic_arn = "{self.topic_arn}"\nregion = "us-east-1"\n'
@@ -118,7 +118,7 @@ class LocalCloud:
         return signed(message, self._key)
 
     def send(self, body: str) -> None:
-        """Into the node's queue."""
+        """Send a message into the node's queue."""
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=body)
 
     def waiting(self) -> int:
@@ -180,7 +180,7 @@ class PlayedFunction:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def begin(self, folder: Path) -> None:
-        """With the orders of this folder."""
+        """Begin with the orders of this folder."""
         self.folder = folder
         self._thread.start()
 

@@ -88,7 +88,7 @@ class Steps:
 
 
 def replace_planner(folder: Path, steps: Steps) -> None:
-    """From now on plans have the sizes of ``plan.json``, and ``trick`` is played on the next."""
+    """Make plans have the sizes of ``plan.json`` from now on, and play ``trick`` on the next."""
 
     def planned(observation: Observation, *, now_seconds: float) -> AdaptationPlan:
         order = json.loads((folder / PLAN).read_text())
@@ -163,7 +163,7 @@ def plan_words(number: int, observation: Observation, plan: AdaptationPlan) -> s
 
 
 def _tampered(plan: AdaptationPlan, trick: str) -> AdaptationPlan:
-    """As somebody would send it who may write plans and means harm."""
+    """Change a plan as somebody would send it who may write plans and means harm."""
     changes: dict[str, dict[str, Any]] = {
         "other_node": {"node": "somebody-else"},
         "old_cycle": {"cycle": 1},

@@ -139,7 +139,7 @@ class FaultNode:
         self._stack.close()
 
     def write_file(self) -> None:
-        """The sidecar's."""
+        """Write the sidecar's file."""
         text = _FILE.format(
             state_file=self.sidecar.state_file,
             budget_mib=BUDGET_MIB,
@@ -170,7 +170,7 @@ class FaultNode:
         self.sidecar.order_plan(self._number, self.shares)
 
     def sizes_bytes(self) -> dict[str, int | None]:
-        """In force; ``None`` of who does not answer."""
+        """Return the sizes in force; ``None`` of a server that does not answer."""
         return {server.name: server.maxmemory_bytes() for server in self.servers}
 
     def is_converged(self) -> bool:
@@ -184,28 +184,28 @@ class FaultNode:
         )
 
     def full_plan(self) -> dict[str, int] | None:
-        """Of the last order, if the last plan that was made is one for all servers."""
+        """Return the last plan's sizes, if it is of the last order and for all servers."""
         plans = self.sidecar.plans()
         if not plans or plans[-1].number != self._number or plans[-1].free < len(self.servers):
             return None
         return plans[-1].sizes_bytes
 
     def full_plans(self) -> int:
-        """How many were made of the last order while all servers could move."""
+        """Count the plans that were made of the last order while all servers could move."""
         return sum(
             plan.number == self._number and plan.free == len(self.servers)
             for plan in self.sidecar.plans()
         )
 
     def converge(self, limit_seconds: float = WAIT_SECONDS) -> int:
-        """Wait for it; how many such plans it took. Raises StageError."""
+        """Wait for the planned sizes; return how many such plans it took. Raises StageError."""
         before = self.full_plans()
         if not wait_for(self.is_converged, limit_seconds):
             raise StageError(f"sizes do not come to the plan's: {self.described()}")
         return self.full_plans() - before
 
     def described(self) -> str:
-        """For people."""
+        """Describe the node for people."""
         log = self.sidecar.log()[-1500:].strip()
         knobs = {server.name: server.shrink_knobs() for server in self.servers}
         return (
@@ -214,11 +214,11 @@ class FaultNode:
         )
 
     def seen(self) -> Sightings:
-        """By the observer, until now."""
+        """Return what the observer saw until now."""
         return sightings(self.folder / "seen", self.budget_bytes)
 
     def resources_grew(self) -> str:
-        """What the sidecar has more of than at the beginning, in words; empty if nothing."""
+        """Return what the sidecar has more of than at the beginning, in words; empty if nothing."""
         before = self.resources
         now = before
 

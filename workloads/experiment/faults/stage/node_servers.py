@@ -32,7 +32,7 @@ ASK_SECONDS = 5.0
 
 
 class NodeServer:
-    """One of them; a context manager.
+    """Runs one of the servers; a context manager.
 
     Attributes:
         name: in the sidecar's file.
@@ -78,28 +78,28 @@ class NodeServer:
 
     @property
     def sidecar_path(self) -> Path:
-        """Where the sidecar finds it."""
+        """Return the socket where the sidecar finds the server."""
         return self.proxy.path if self.proxy else self.path
 
     @property
     def runs(self) -> bool:
-        """Also while it hangs."""
+        """Whether it runs, also while it hangs."""
         return self.local.process.poll() is None
 
     def fill(self, keys: int) -> None:
-        """With objects, the last ones of which stay."""
+        """Fill the server with objects, the last ones of which stay."""
         for start in range(0, keys, _FILL_KEYS):
             self.client.eval(_FILL, 0, start, min(keys, start + _FILL_KEYS), OBJECT_BYTES)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """End the server by ``kill -9``."""
         self.unpin()
         self.hangs = False
         self.local.process.kill()
         self.local.process.wait()
 
     def start(self, maxmemory_bytes: int) -> None:
-        """Its own file has this size then."""
+        """Start the server; its own file has this size then."""
         file = self.local.folder / "redis.conf"
         lines = [
             line for line in file.read_text().splitlines() if not line.startswith("maxmemory ")
@@ -108,13 +108,13 @@ class NodeServer:
         self.local._start()
 
     def hang(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP, if it runs."""
         if self.runs:
             self.local.process.send_signal(signal.SIGSTOP)
             self.hangs = True
 
     def wake(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT, if it hangs."""
         if self.hangs and self.runs:
             self.local.process.send_signal(signal.SIGCONT)
         self.hangs = False
@@ -128,12 +128,12 @@ class NodeServer:
         return None
 
     def maxmemory_bytes(self) -> int | None:
-        """In force (0: no limit), if it answers."""
+        """Return the maximum in force (0: no limit), if it answers."""
         found = self.ask("CONFIG GET", "maxmemory")
         return int(found["maxmemory"]) if found else None
 
     def shrink_knobs(self) -> dict[str, str] | None:
-        """In force, if it answers."""
+        """Return the settings in force, if it answers."""
         found = self.ask("CONFIG GET", *SHRINK_KNOBS)
         return dict(found) if found else None
 
@@ -142,7 +142,7 @@ class NodeServer:
         self.ask("ACL SETUSER", USER, f"{'+' if may else '-'}config|set")
 
     def pin(self, mebibytes: float) -> None:
-        """So much in buffers of clients that ask and do not read."""
+        """Hold so much in buffers of clients that ask and do not read."""
         if self.ask("SET", "pinned", b"x" * (1 << 20)) is None:
             return
         client = socket.socket(socket.AF_UNIX)
@@ -156,7 +156,7 @@ class NodeServer:
             self._pins.append(client)
 
     def unpin(self) -> None:
-        """They hang up."""
+        """Let the clients that pin memory hang up."""
         for client in self._pins:
             client.close()
         self._pins.clear()

@@ -35,7 +35,7 @@ _NICE = -10
 
 
 class Eye:
-    """On one server.
+    """Watches one server.
 
     Attributes:
         maxmemory_bytes, used_bytes, rss_bytes: as last seen; 0 of a server that is not there.
@@ -53,7 +53,7 @@ class Eye:
         self.asked = False
 
     def ask(self) -> None:
-        """Unless it has not answered yet."""
+        """Ask, unless it has not answered yet."""
         if self.asked:
             return
         try:
@@ -130,7 +130,7 @@ class Notes:
         self._longest_seconds = 0.0
 
     def take(self, eyes: list[Eye]) -> None:
-        """A round is over."""
+        """End a round: write what the eyes saw."""
         now = time.monotonic()
         for number, eye in enumerate(eyes):
             for at, size_bytes in eye.changes:
@@ -145,7 +145,7 @@ class Notes:
             self.tell()
 
     def tell(self) -> None:
-        """What the rounds since the last time were like."""
+        """Tell what the rounds since the last time were like."""
         self._write(
             {
                 "since": self._since,

@@ -45,7 +45,7 @@ def divided(budget_bytes: int, shares: Sequence[int]) -> list[int]:
 
 
 def wanted_sizes(observation: Observation, shares: Mapping[str, int]) -> dict[str, int]:
-    """The same for an observation, by server in its order: a server that keeps its size keeps it,
+    """Divide an observation's budget by server in its order: a server that keeps its size keeps it,
     nobody gets less than its minimum, and the others share what is left. Where that cannot be, all
     keep what they have."""
     before = {server.name: server.maxmemory_bytes for server in observation.servers}

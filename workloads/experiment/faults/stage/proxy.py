@@ -16,7 +16,7 @@ IS_SET = b"CONFIG\r\n$3\r\nSET\r\n"
 
 
 class Proxy:
-    """On a Unix socket; a context manager. The sidecar sends one command at a time.
+    """Stands before a server, on a Unix socket; a context manager.
 
     Attributes:
         delay_seconds: that each reply takes longer.
@@ -140,7 +140,7 @@ class Proxy:
 
 @dataclass(eq=False)
 class _Line:
-    """One connection."""
+    """Joins the two ends of one connection."""
 
     client: socket.socket
     server: socket.socket

@@ -19,7 +19,7 @@ Value = float | str | tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens.
+    """Describes one thing that happens.
 
     Attributes:
         what: a method of ``Stage``.
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How it went.
+    """Tells how it went.
 
     Attributes:
         ok: all that must hold held.
@@ -68,28 +68,28 @@ class Stage(Protocol):
         """``kill -9``: its memory and its settings are gone."""
 
     def start_server(self, server: int, maxmemory_mib: float) -> None:
-        """It starts, where it is dead; its own file says that size (0: no limit)."""
+        """Start the server, where it is dead; its own file says that size (0: no limit)."""
 
     def hang_server(self, server: int) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP to the server."""
 
     def wake_server(self, server: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to the server."""
 
     def kill_sidecar(self) -> None:
-        """``kill -9``."""
+        """End the sidecar by ``kill -9``."""
 
     def start_sidecar(self) -> None:
-        """It starts, where none runs, from the state file that is there."""
+        """Start the sidecar, where none runs, from the state file that is there."""
 
     def terminate_sidecar(self) -> None:
         """SIGTERM, and wait for its end."""
 
     def hang_sidecar(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP to the sidecar."""
 
     def wake_sidecar(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to the sidecar."""
 
     def set_by_hand(self, server: int, maxmemory_mib: float) -> None:
         """Somebody else sets its size (0: no limit)."""
@@ -113,10 +113,10 @@ class Stage(Protocol):
         """Neither slow nor dropped any more."""
 
     def pin(self, server: int, mebibytes: float) -> None:
-        """So much of its memory cannot be evicted."""
+        """Make so much of its memory impossible to evict."""
 
     def unpin(self, server: int) -> None:
-        """That memory is free again."""
+        """Free that memory again."""
 
     def wait(self, seconds: float) -> None:
         """Time goes by."""
@@ -130,7 +130,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class _Form:
-    """Of one kind of step: what follows its name, and how often and with what chance draws it."""
+    """Describes a kind of step: what follows its name, how often chance draws it, and how."""
 
     has_server: bool = True
     value: Callable[[str], Value] | None = None
@@ -189,7 +189,7 @@ _FORMS = {
 
 
 def dumps(steps: Iterable[Step]) -> str:
-    """As text, one step a line."""
+    """Write steps as text, one a line."""
     return "".join(f"{_line(step)}\n" for step in steps)
 
 

@@ -24,7 +24,7 @@ ENDS_LIMIT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Resources:
-    """Of the process; ``open_files`` says what each descriptor is of."""
+    """Tells what the process uses; ``open_files`` says what each descriptor is of."""
 
     rss_bytes: int
     threads: int
@@ -46,14 +46,14 @@ class MadePlan:
 
     @classmethod
     def of(cls, line: str) -> MadePlan:
-        """Of its words."""
+        """Read a plan from the words of its line."""
         _, number, free, decision, sizes = line.split()
         pairs = (size.split("=") for size in sizes.split(","))
         return cls(int(number), int(free), decision, {name: int(size) for name, size in pairs})
 
 
 class SidecarProcess:
-    """At most one at a time; ``folder`` has its file, state, log and orders.
+    """Runs at most one at a time; ``folder`` has its file, state, log and orders.
 
     Attributes:
         starts: so many times it was started.
@@ -74,11 +74,11 @@ class SidecarProcess:
 
     @property
     def runs(self) -> bool:
-        """Also while it hangs."""
+        """Whether it runs, also while it hangs."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Unless it runs; it may be long before it is ready."""
+        """Start the sidecar unless it runs; it may be long before it is ready."""
         if self.runs:
             return
         with self.log_file.open("ab") as log:
@@ -90,7 +90,7 @@ class SidecarProcess:
 
     @property
     def file(self) -> str:
-        """Of the node."""
+        """Return the path of the node's file."""
         return str(self.folder / "node.toml")
 
     def wait_until_ready(self) -> bool:
@@ -106,23 +106,23 @@ class SidecarProcess:
             return False
 
     def client(self) -> SidecarClient:
-        """Speaks to it."""
+        """Return a client that speaks to it."""
         return SidecarClient(self.state_file.with_name(f"{self.state_file.name}.sock"))
 
     def order(self, what: str, **fields: Any) -> str:
-        """What was done, or why not."""
+        """Return what was done, or why not."""
         try:
             return self.client().order(Order(what, "faults", **fields))
         except (SidecarSilentError, OrderRefusedError) as error:
             return f"refused: {error}"
 
     def send(self, number: signal.Signals) -> None:
-        """A signal, if it runs."""
+        """Send a signal, if it runs."""
         if self.runs and self.process:
             self.process.send_signal(number)
 
     def end(self, number: signal.Signals) -> int | None:
-        """End it so, and wait; its exit code, ``None`` if it did not run."""
+        """End it so, and wait; return its exit code, ``None`` if it did not run."""
         if not self.runs or self.process is None:
             return None
         self.process.send_signal(number)
@@ -135,57 +135,57 @@ class SidecarProcess:
             self.note_end()
 
     def note_end(self) -> None:
-        """It has ended."""
+        """Kill the process if it still runs, and count how long it ran."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         self._ran_seconds += time.monotonic() - self._started_at
 
     def resources(self) -> Resources:
-        """Now. Raises OSError if it does not run."""
+        """Return what it uses now. Raises OSError if it does not run."""
         assert self.process is not None
         now = usage(self.process.pid)
         return Resources(now.rss_bytes, now.threads, tuple(open_files(self.process.pid)))
 
     def order_plan(self, number: int, shares: dict[str, int]) -> None:
-        """The next plans have these."""
+        """Give the next plans these sizes."""
         text = json.dumps({"number": number, "shares": shares})
         half = self.folder / f"{PLAN}.half"
         half.write_text(text)
         half.replace(self.folder / PLAN)
 
     def end_at(self, when: str, step: int) -> None:
-        """``before`` or ``after`` a step, counted from 1 from now on."""
+        """Let it end ``before`` or ``after`` a step, counted from 1 from now on."""
         half = self.folder / f"{SWITCH}.half"
         half.write_text(f"{when} {step} {time.monotonic_ns()}")
         half.replace(self.folder / SWITCH)
 
     def disarm(self) -> None:
-        """It does not end at any step."""
+        """Let it not end at any step."""
         (self.folder / SWITCH).unlink(missing_ok=True)
 
     def trick(self, words: str) -> None:
-        """On the next plan."""
+        """Play a trick on the next plan."""
         (self.folder / TRICK).write_text(words)
 
     def set_clock(self, offset_seconds: float) -> None:
-        """It reads ``time.time`` so far off."""
+        """Make it read ``time.time`` so far off."""
         (self.folder / CLOCK).write_text(str(offset_seconds))
         self.send(signal.SIGUSR1)
 
     def steps(self) -> list[str]:
-        """All lines of the launcher, without their times."""
+        """Return all lines of the launcher, without their times."""
         file = self.folder / STEPS
         text = file.read_text() if file.exists() else ""
         lines = text[: text.rfind("\n") + 1].splitlines()
         return [line.partition(" ")[2] for line in lines]
 
     def plans(self) -> list[MadePlan]:
-        """That were made, in order."""
+        """Return the plans that were made, in order."""
         return [MadePlan.of(line) for line in self.steps() if line.startswith("plan ")]
 
     def log(self) -> str:
-        """All that it said."""
+        """Return all that it said."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def log_bytes_per_second(self, a_start_bytes: int) -> float:

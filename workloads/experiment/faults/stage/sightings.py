@@ -22,7 +22,7 @@ _LINE = re.compile(r"(?:step \d+|(done)|(failed)) set (\w+)(?: maxmemory=(\d+))?
 
 @dataclass(frozen=True)
 class Sightings:
-    """Of one stage.
+    """Tells what was seen of one stage.
 
     Attributes:
         above: when the sum of ``maxmemory`` was above the budget.
@@ -39,21 +39,21 @@ class Sightings:
 
     @property
     def rate_per_second(self) -> float:
-        """Reached."""
+        """Return the rounds a second."""
         return self.rounds / self.seconds if self.seconds else 0.0
 
     @property
     def above_seconds(self) -> float:
-        """All together."""
+        """Return the seconds above the budget, all together."""
         return sum(until - since for since, until in self.above)
 
     @property
     def longest_above_seconds(self) -> float:
-        """At a stretch."""
+        """Return the longest time above the budget at a stretch."""
         return max((until - since for since, until in self.above), default=0.0)
 
     def unexcused(self, excuses: Iterable[Span]) -> list[Span]:
-        """When it was above the budget and nothing excuses it."""
+        """Return when it was above the budget and nothing excuses it."""
         left = list(self.above)
         for since, until in excuses:
             left = [part for span in left for part in _without(span, since, until)]
@@ -61,7 +61,7 @@ class Sightings:
 
 
 def sightings(file: Path, budget_bytes: int) -> Sightings:
-    """Those of the observer's file until now."""
+    """Read the sightings of the observer's file until now."""
     changes: list[tuple[float, int, int]] = []
     told = []
     last_at = 0.0
@@ -86,7 +86,7 @@ def sightings(file: Path, budget_bytes: int) -> Sightings:
 
 
 def _sums(changes: list[tuple[float, int, int]]) -> list[tuple[float, int]]:
-    """Of all servers, from when on."""
+    """Sum the sizes of all servers; each sum has the time from which it holds."""
     sizes: dict[int, int] = {}
     sums = []
     for at, server, size_bytes in sorted(changes):
@@ -129,7 +129,7 @@ class _Trouble:
 
     @property
     def felt_until(self) -> float:
-        """When the sidecar knows at the latest that it is over."""
+        """Return when the sidecar knows at the latest that it is over."""
         if self.until == math.inf:
             return math.inf
         return self.until + max(self.felt_seconds, self.felt_again * (self.until - self.since))
@@ -137,8 +137,8 @@ class _Trouble:
 
 @dataclass
 class NamedGaps:
-    """Of one stage. Somebody has to bring a larger size (``offend``); what keeps the sidecar from
-    dealing with that (``trouble``) makes the gap longer, and is none by itself."""
+    """Names the gaps of one stage. Somebody has to bring a larger size (``offend``); what keeps the
+    sidecar from dealing with that (``trouble``) makes the gap longer, and is none by itself."""
 
     _offences: list[tuple[str, float]] = field(default_factory=list)
     _troubles: list[_Trouble] = field(default_factory=list)
@@ -153,13 +153,13 @@ class NamedGaps:
         return bool(self._offences)
 
     def trouble(self, name: str, felt_seconds: float = 0.0, felt_again: float = 0.0) -> None:
-        """It begins, unless it has."""
+        """Begin a trouble, unless it has begun."""
         if not any(t.name == name and t.until == math.inf for t in self._troubles):
             trouble = _Trouble(name, time.monotonic(), felt_seconds, felt_again)
             self._troubles.append(trouble)
 
     def end(self, name: str) -> None:
-        """It is over, if there was any."""
+        """End a trouble, if there was any."""
         for trouble in self._troubles:
             if trouble.name == name and trouble.until == math.inf:
                 trouble.until = time.monotonic()
@@ -169,7 +169,7 @@ class NamedGaps:
         return [(since, self._end_of(since)) for _, since in self._offences]
 
     def names(self) -> list[str]:
-        """What there was, in order, each once."""
+        """Return what there was, in order, each once."""
         found = [*(name for name, _ in self._offences), *(t.name for t in self._troubles)]
         return list(dict.fromkeys(found))
 

@@ -25,7 +25,7 @@ START_LOG_BYTES = 1000
 
 
 class FaultStage(FaultNode):
-    """A ``workloads.experiment.faults.stage.script.Stage``.
+    """Is a ``workloads.experiment.faults.stage.script.Stage``.
 
     Attributes:
         cycles: the most that it took, after a fault was over, until all was as planned.
@@ -157,8 +157,8 @@ class FaultStage(FaultNode):
         self._resumed = True
 
     def converge(self, limit_seconds: float = WAIT_SECONDS) -> int:
-        """As the node's. A size set by hand that the sidecar sees only after it was told to resume
-        holds: then it is told again."""
+        """Converge as the node does. A size set by hand that the sidecar sees only after it was
+        told to resume holds: then it is told again."""
         before = self.full_plans()
         if self._resumed and not wait_for(self.is_converged, RESUME_SECONDS):
             self.sidecar.order("resume")

@@ -1,4 +1,4 @@
-"""Waits of a stage. They end at once when the command is told to stop."""
+"""Lets a stage wait. Waits end at once when the command is told to stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def stop_waiting() -> None:
 
 
 def wait_again() -> None:
-    """A new table begins."""
+    """Allow waiting again: a new table begins."""
     _stop.clear()
 
 
@@ -31,7 +31,7 @@ def pause(seconds: float) -> None:
 
 
 def wait_for(condition: Callable[[], object], limit_seconds: float) -> bool:
-    """Whether it came true. Raises StoppedError."""
+    """Wait for a condition; return whether it came true. Raises StoppedError."""
     until = time.monotonic() + limit_seconds
     while not condition():
         if time.monotonic() > until:
