@@ -1,5 +1,5 @@
-"""For all tests: no property depends on how fast the machine is just now; and which tests stay
-together where several processes share them."""
+"""Sets up all tests: no property depends on how fast the machine is just now. It also says which
+tests stay together where several processes share them."""
 
 from __future__ import annotations
 

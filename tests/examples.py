@@ -1,4 +1,4 @@
-"""On how many examples a property is tried."""
+"""Says on how many examples a property is tried."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def chromium() -> Iterator[Chrome]:
 
 
 def show_as(browser: Chrome, width: int, scheme: str, height: int = 900) -> None:
-    """As on a screen of this width, for somebody who likes light or dark."""
+    """Show pages as on a screen of this width, for somebody who likes light or dark."""
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
@@ -75,7 +75,7 @@ def picture(browser: Chrome, name: str) -> Path:
 
 
 def overflow_pixels(browser: Chrome) -> int:
-    """By how much the page is wider than the window."""
+    """Return by how many pixels the page is wider than the window."""
     script = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
     return int(browser.execute_script(script))
 
@@ -106,5 +106,5 @@ return [...document.querySelectorAll("body, body *:not(script):not(style)")]
 
 
 def contrasts(browser: Chrome) -> list[tuple[float, str]]:
-    """Of each text that is shown, as WCAG 2 defines it, with its beginning."""
+    """Return the contrast of each text that is shown, as WCAG 2 defines it, with its beginning."""
     return [(float(ratio), text[:60]) for ratio, text in browser.execute_script(_CONTRASTS)]

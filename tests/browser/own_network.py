@@ -19,9 +19,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def own_network() -> Iterator[None]:
-    """For this thread, and for whatever it starts: what listens at a port meanwhile is out of the
-    reach of other users, as chromedriver runs any program for whoever reaches it. It takes root;
-    where that is missing there is a warning, and the network is that of the machine."""
+    """Give this thread, and what it starts, its own network: what listens at a port meanwhile is
+    out of the reach of other users, as chromedriver runs any program for whoever reaches it. It
+    takes root; where that is missing there is a warning, and the network is that of the machine."""
     with Path("/proc/thread-self/ns/net").open() as before:
         if _libc.unshare(_CLONE_NEWNET):
             why = os.strerror(ctypes.get_errno())
@@ -43,6 +43,6 @@ def this_network() -> str:
 
 
 def enter(network: str) -> None:
-    """For this thread, and for whatever it starts."""
+    """Enter a network with this thread, and with whatever it starts."""
     with Path(network).open() as there:
         _libc.setns(there.fileno(), _CLONE_NEWNET)

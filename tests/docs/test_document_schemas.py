@@ -56,7 +56,7 @@ def check_that_both_agree(name: str, document: Any) -> None:
 
 
 def changed(document: Any, place: Place, value: Any) -> Any:
-    """With another value in one place."""
+    """Return the document with another value in one place."""
     if not place:
         return value
     document = copy.deepcopy(document)
@@ -139,7 +139,7 @@ def test_a_key_that_may_be_left_out_may_be_left_out(name: str) -> None:
 
 
 def values(schema: Schema) -> st.SearchStrategy[Any]:
-    """What a schema allows, in short lists."""
+    """Return what a schema allows, in short lists."""
     table = schema.table
     if "const" in table:
         return st.just(table["const"])
@@ -167,7 +167,7 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def mended(name: str, document: dict[str, Any]) -> dict[str, Any]:
-    """With what a schema cannot say put right."""
+    """Put right what a schema cannot say."""
     servers = document.get("servers", [])
     for number, server in enumerate(servers):
         server["name"] = f"s{number}"

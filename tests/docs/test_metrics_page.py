@@ -33,7 +33,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 def scrape() -> str:
-    """Of a sidecar on which everything has happened."""
+    """Scrape a sidecar on which everything has happened."""
     sidecar = ExampleSidecar()
     for name, declared in vars(Metrics).items():
         labels = getattr(declared, "labels", ())
@@ -58,7 +58,7 @@ def promtool(*arguments: str, text: str | None = None) -> None:
 
 
 def expressions(node: str = "n", instance: str = "i") -> list[str]:
-    """Of the dashboard, with its variables filled in."""
+    """Return the dashboard's expressions, with its variables filled in."""
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     return [text.replace("$node", node).replace("$instance", instance) for text in found]
 

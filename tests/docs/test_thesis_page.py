@@ -34,7 +34,7 @@ ROWS = [
 
 
 def names_of(path: Path) -> Iterator[str]:
-    """What a Python file defines; classes' members as ``Class.member``."""
+    """Yield what a Python file defines; classes' members as ``Class.member``."""
     for node in ast.parse(path.read_text()).body:
         yield from _names(node)
         if isinstance(node, ast.ClassDef):

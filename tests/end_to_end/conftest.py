@@ -37,7 +37,7 @@ class Deployed:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """Of the cell that most nodes are in."""
+        """Return the outputs of the cell that most nodes are in."""
         return self.of_node("alpha")
 
     def of_node(self, node: str) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Deployed:
         return controller_toml({**table, "kind": self.outputs["Controller"], **changes})
 
     def queue_url(self, name: str) -> str:
-        """Of a node's queue, or of one of the installation's dead letters."""
+        """Return the URL of a node's queue, or of one of the installation's dead letters."""
         is_node = self.configuration.cell_of(name) is not None
         queue = names.node_queue("spreds", name) if is_node else f"spreds-{name}"
         return names.place(ACCOUNT, REGION).queue_url(queue, self.emulator.endpoint_url)

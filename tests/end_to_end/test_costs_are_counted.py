@@ -70,7 +70,7 @@ class SidecarsRequests:
 
 @pytest.fixture
 def all_plans(deployed: Any) -> Iterator[Callable[[], int]]:
-    """How many plans the topic was told of since now, whomever they were for."""
+    """Yield a count of the plans that the topic is told of from now on, for whomever."""
     sqs, sns = deployed.emulator.client("sqs"), deployed.emulator.client("sns")
     url = sqs.create_queue(QueueName="all-plans")["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
@@ -86,8 +86,8 @@ def all_plans(deployed: Any) -> Iterator[Callable[[], int]]:
 
 
 def solvers_requests(log: Path, cycles: set[str]) -> Counter[str]:
-    """What the function asked of these cycles' documents: methods. Alone of all clients it does not
-    say who it is."""
+    """Return what the function asked of these cycles' documents: methods. Alone of all clients it
+    does not say who it is."""
     found = re.findall(r'request (\w+) /[^/]+/[a-z]+/(\S+) "[^"]*" \d+ "-" "-"', log.read_text())
     return Counter(method for method, cycle in found if cycle in cycles)
 

@@ -117,7 +117,7 @@ def worth(plans: list[Row], step: int) -> dict[tuple[str, str], tuple[Any, ...]]
 
 
 def transfers(plans: list[Row], step: int) -> dict[tuple[Any, ...], float]:
-    """Of all pairs."""
+    """Find the transfers that gain, over all pairs."""
     found = {}
     for giver in plans:
         for taker in plans:
@@ -162,7 +162,7 @@ def waits(plans: list[Row]) -> list[tuple[Row, Row, float]]:
 
 
 def saved(plans: list[Row]) -> dict[tuple[str, str], tuple[float, float, float]]:
-    """Seconds, the weighted ratio, and seconds by latencies that teams stated."""
+    """Return seconds, the weighted ratio, and seconds by latencies that teams stated."""
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
     for plan, server, count in waits(plans):
         found, now = server["eat_installed_seconds"], server["eat_before_seconds"]
@@ -176,7 +176,7 @@ def saved(plans: list[Row]) -> dict[tuple[str, str], tuple[float, float, float]]
 
 
 def teams(plans: list[Row]) -> dict[str, tuple[float, float]]:
-    """Seconds lost and seconds saved, of its nodes each."""
+    """Return seconds lost and seconds saved, of its nodes each."""
     each: dict[tuple[str, ...], float] = defaultdict(float)
     for plan, server, count in waits(plans):
         gain = server["eat_installed_seconds"] - server["eat_before_seconds"]

@@ -37,7 +37,7 @@ def athena_type(hive: str) -> str:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cells."""
+    """Write the plans of two cells."""
     folder = tmp_path_factory.mktemp("stack")
     for cell in "ab":
         write_plans(folder / cell, 4, 12, seed=ord(cell))

@@ -44,7 +44,7 @@ def without_predictions(plan: dict[str, Any]) -> None:
 
 
 def with_far_budgets(plan: dict[str, Any]) -> None:
-    """As sidecars since 0.2 ask for: answers go as far as those of older ones."""
+    """Add budgets as sidecars since 0.2 ask for: answers go as far as those of older ones."""
     far = ((0.25, 60.0), (2.0, 1e-6), (4.0, 1e-7))
     plan["what_if"] += [
         {
@@ -112,7 +112,7 @@ def ask(
 
 
 def rounded(rows: list[dict[str, Any]]) -> list[str]:
-    """In no order, and without the last digits, which change with the order of a sum."""
+    """Return rows in no order, without the last digits, which change with the order of a sum."""
     return sorted(
         str({key: f"{v:.9g}" if isinstance(v, float) else v for key, v in row.items()})
         for row in rows

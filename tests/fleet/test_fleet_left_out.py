@@ -22,7 +22,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def fleet(folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any, str]:
-    """Exit code, answers, and what is told beside."""
+    """Return exit code, answers, and what is told beside."""
     code = main([str(folder), "--json", "--no-cache", *more])
     text, words = capsys.readouterr()
     return code, json.loads(text) if text else None, words

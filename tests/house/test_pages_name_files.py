@@ -24,7 +24,7 @@ FILE = re.compile(rf"(?<![\w/.-]){ELSEWHERE}[\w.-]+(?:/[\w.-]+)*/[\w.-]*\w")
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Return a page's anchors as GitHub makes them of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -64,7 +64,7 @@ def room_of(module: str) -> str:
 
 @cache
 def modules() -> dict[str, set[str]]:
-    """Each with those that it imports."""
+    """Return each module with those that it imports."""
     return {module_of(path): imported_by(path) for path in sources()}
 
 

@@ -59,7 +59,7 @@ class Synthesised:
 
     @property
     def cell(self) -> Stack:
-        """The only one."""
+        """Return the only cell's stack."""
         (cell,) = self.configuration.cells
         return self.stacks[cell.stack]
 

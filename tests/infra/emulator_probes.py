@@ -22,7 +22,7 @@ QUOTAS = "https://docs.aws.amazon.com/general/latest/gr"
 
 @dataclass(frozen=True)
 class Probe:
-    """A question.
+    """Describes a question.
 
     Attributes:
         asked: in words.
@@ -39,7 +39,7 @@ class Probe:
 
 
 def answer(probe: Probe, client: Client) -> str:
-    """``probe.ask``'s answer, or the code of the error."""
+    """Return ``probe.ask``'s answer, or the code of the error."""
     try:
         return probe.ask(client)
     except ClientError as error:
@@ -53,7 +53,7 @@ def _bucket(client: Client, name: str) -> Any:
 
 
 def _queue(client: Client, name: str, **attributes: str) -> tuple[str, str]:
-    """URL and ARN."""
+    """Make a queue; return its URL and ARN."""
     sqs = client("sqs")
     url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
@@ -61,7 +61,7 @@ def _queue(client: Client, name: str, **attributes: str) -> tuple[str, str]:
 
 
 def _bodies(client: Client, url: str) -> list[dict[str, Any]]:
-    """All messages, until none has come for a while."""
+    """Receive all messages, until none has come for a while."""
     found: list[dict[str, Any]] = []
     while True:
         got = client("sqs").receive_message(
@@ -300,7 +300,7 @@ def _deployed(client: Client) -> str:
 
 
 def _demanded(client: Client) -> str:
-    """What ``[account]`` of the stack's file asks for, as it is found after the deployment."""
+    """Return what ``[account]`` of the stack's file asks for, as found after the deployment."""
     key = client("kms").create_key()["KeyMetadata"]["Arn"]
     rule = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
     bucket = {

@@ -24,7 +24,7 @@ TWO_NODES = (Node("one"), Node("two"))
 
 
 def templates(controller: str, code: Path) -> tuple[Template, Template]:
-    """Of the shared stack, and of the one cell."""
+    """Return the templates of the shared stack, and of the one cell."""
     (code / "handler.py").write_text("")
     shared, cell = add_stacks(
         App(),

@@ -1,4 +1,4 @@
-"""Where our emulator and moto disagree, or both with AWS: docs/operate/emulators.md."""
+"""Shows where our emulator and moto disagree, or both with AWS: docs/operate/emulators.md."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.docs.documents import schema_of
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What the template says of each, by its name."""
+    """Return what the template says of each, by its name."""
     folder = tmp_path_factory.mktemp("cdk.out")
     app = App(outdir=str(folder), analytics_reporting=False)
     stack = Stack(app, "cell")

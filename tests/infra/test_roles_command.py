@@ -32,7 +32,7 @@ CHINA = place("123456789012", "cn-north-1")
 
 
 def trust(lines: list[Line]) -> dict[str, str]:
-    """Who may assume the role that the first command makes."""
+    """Return who may assume the role that the first command makes."""
     made = lines[0].arguments
     document = json.loads(made[made.index("--assume-role-policy-document") + 1])
     (statement,) = document["Statement"]

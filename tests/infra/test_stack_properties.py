@@ -343,7 +343,7 @@ def test_each_node_hears_of_its_own_plans_only(synthesise: Callable) -> None:
 
 
 def names(made: Any) -> set[tuple[str, str]]:
-    """Of all that has a name of its own in the templates: kind and name."""
+    """Return kind and name of all that has a name of its own in the templates."""
     found = set()
     for stack in made.stacks.values():
         for resource in stack.template["Resources"].values():

@@ -27,7 +27,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def too_early(template: Template) -> Iterator[tuple[str, str]]:
-    """Each resource that CloudFormation may make before another one that it needs, with that.
+    """Find each resource that CloudFormation may make before another that it needs, with that.
 
     Where a reference stands, CloudFormation sees the order itself.
     """
@@ -80,7 +80,7 @@ def too_early(template: Template) -> Iterator[tuple[str, str]]:
 
 
 def principals(template: Template) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each statement that lets somebody in, with whom."""
+    """Find each statement that lets somebody in, with whom."""
 
     def statements(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict):

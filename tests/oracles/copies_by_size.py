@@ -17,7 +17,7 @@ def merged(copies: Copies) -> Copies:
 
 
 def at_size(copies: Copies, size_bytes: float) -> float:
-    """When the copy of a cache of ``size_bytes`` expires."""
+    """Return when the copy of a cache of ``size_bytes`` expires."""
     expires_at = copies[0][1]
     for start, at in copies:
         if start > size_bytes:
@@ -27,5 +27,5 @@ def at_size(copies: Copies, size_bytes: float) -> float:
 
 
 def last_of(copies: Copies) -> float:
-    """When the last of them expires."""
+    """Return when the last of them expires."""
     return max(at for _, at in copies)

@@ -37,7 +37,7 @@ class Corrections:
             self.added.append((math.inf, key))
 
     def moves(self) -> tuple[Moves, Moves]:
-        """Where reads are to be counted, and where they are not to be counted any more."""
+        """Return where reads are to be counted, and where they are not to be counted any more."""
         return _moves(self.added), _moves(self.removed)
 
 

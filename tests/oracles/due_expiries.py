@@ -9,8 +9,8 @@ _SPARE_ENTRIES = 256
 
 
 class DueExpiries:
-    """A heap of times. Of each object only the newest entry counts; what is stale stays until its
-    time, or until there are twice as many entries as objects can be due."""
+    """Keeps a heap of times. Of each object only the newest entry counts; what is stale stays until
+    its time, or until there are twice as many entries as objects can be due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, float]] = []

@@ -14,7 +14,7 @@ _EARLIER = np.tri(_BLOCK, k=-1, dtype=bool)
 
 
 def earlier_from_above(places: IntArray, weights: IntArray) -> FloatArray:
-    """For each of the accesses in order, the weights of the earlier ones at higher places.
+    """Return for each of the accesses in order the weights of the earlier ones at higher places.
 
     All shapes (n,). Of earlier blocks it is looked up in sums by place, one for each block; within
     a block, each access is compared with each. Products of matrices add the weights up fastest;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HeldObjects:
-    """Of the stack in Python; the compiled one keeps the same in its slots.
+    """Belongs to the stack in Python; the compiled one keeps the same in its slots.
 
     Attributes:
         absent: objects of the stack that the server does not hold, as far as is known.
@@ -16,7 +16,7 @@ class HeldObjects:
         self.first_weights: dict[int, int] = {}
 
     def access(self, key: int, weight: int, *, is_held: bool) -> None:
-        """From now on the server holds the object, or not; its ``weight`` is 0 if nobody told."""
+        """Note whether the server holds the object from now on; ``weight`` is 0 if nobody told."""
         if not is_held or key in self.absent:
             self.first_weights.pop(key, None)
         (self.absent.discard if is_held else self.absent.add)(key)
@@ -34,6 +34,6 @@ class HeldObjects:
             self.first_weights[key] = max(1, weight + more)
 
     def clear(self) -> None:
-        """The stack is empty."""
+        """Forget all objects: the stack is empty."""
         self.absent.clear()
         self.first_weights.clear()

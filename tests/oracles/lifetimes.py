@@ -55,7 +55,7 @@ class Lifetimes:
 
     @property
     def waiting(self) -> int:
-        """How many entries it keeps of what is to expire."""
+        """Return how many entries it keeps of what is to expire."""
         return len(self._due)
 
     @property
@@ -153,7 +153,7 @@ class Lifetimes:
         self._drop(key)
 
     def _evict(self, key: int, now: float) -> None:
-        """From now on nobody will tell when the object expires."""
+        """Note an eviction: from now on nobody will tell when the object expires."""
         filled_at = self._filled_at.get(key)
         if filled_at is not None:
             self.distribution.add(now - filled_at, expired=False)

@@ -56,7 +56,7 @@ class LruStack:
 
     @property
     def total_weight(self) -> int:
-        """Of objects, and of holes above any of them."""
+        """Return the weight of objects, and of holes above any of them."""
         lowest = next(iter(self._slots.values()), self._used)
         return int(self._weights[lowest : self._used].sum())
 
@@ -65,14 +65,14 @@ class LruStack:
         return np.fromiter(self._slots.values(), np.int64, len(self._slots))
 
     def held(self) -> tuple[int, int]:
-        """Of the live objects that the server itself holds, as far as is known: how many, and
-        their weight."""
+        """Return the number and the weight of the live objects that the server itself holds, as far
+        as is known."""
         slots = [self._slots[key] for key in self._slots.keys() - self._held.absent]
         return len(slots), int(self._weights[slots].sum())
 
     def grown(self) -> tuple[int, int, int]:
-        """Of those of ``held`` whose weight is known since the server came to hold them: how many,
-        what they weighed then, and what they weigh now."""
+        """Return of those of ``held`` whose weight is known since the server came to hold them: how
+        many, what they weighed then, and what they weigh now."""
         firsts = self._held.first_weights
         slots = [self._slots[key] for key in firsts]
         return len(slots), sum(firsts.values()), int(self._weights[slots].sum())
@@ -173,7 +173,7 @@ class LruStack:
             self.delete([key])
 
     def _make_hole(self, slot: int) -> int:
-        """Returns its weight."""
+        """Make a hole and return its weight."""
         weight = int(self._weights[slot])
         self._holes.add(slot, weight)
         return weight

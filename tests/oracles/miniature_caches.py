@@ -160,7 +160,7 @@ class MiniatureCaches:
             cache.add_weight(more)
 
     def weight(self, place: int) -> int:
-        """Of what the cache at this place holds."""
+        """Return the weight of what the cache at this place holds."""
         return self._caches[place].used
 
     def keep_only(self, wanted: Callable[[int], bool]) -> None:

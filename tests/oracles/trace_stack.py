@@ -45,7 +45,7 @@ class PureStack:
 
     @property
     def live_objects(self) -> int:
-        """Objects in the stack."""
+        """Count the objects in the stack."""
         return len(self._stack)
 
     def take(self, chunk: TraceChunk) -> None:
@@ -76,12 +76,12 @@ class PureStack:
                 self._stack.remove(self._threshold)
 
     def histogram(self) -> tuple[Sequence[int], Sequence[float]]:
-        """As of ``TraceStack``."""
+        """Return the histogram as ``TraceStack`` does."""
         distances = sorted(self._counts)
         return distances, [self._counts[distance] for distance in distances]
 
     def curve(self) -> tuple[Sequence[int], Sequence[float]]:
-        """As of ``TraceStack``."""
+        """Return the curve as ``TraceStack`` does."""
         distances, counts = self.histogram()
         requests = max(self.requests, 1)
         beyond = list(accumulate(reversed(counts), initial=self.cold))[-2::-1]
@@ -94,7 +94,7 @@ def take_file(
     format: str | None,  # noqa: A002
     reading: Reading,
 ) -> None:
-    """As ``trace_stack.take_file``. Raises TraceError."""
+    """Take a file as ``trace_stack.take_file`` does. Raises TraceError."""
     for chunk in read_trace(path, format, reading):
         for stack in stacks:
             stack.take(chunk)

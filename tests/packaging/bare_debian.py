@@ -21,7 +21,7 @@ _CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 
 def why_not(*programs: str) -> str | None:
-    """What is missing to make one here, or None."""
+    """Return what is missing to make one here, or None."""
     if os.geteuid() != 0:
         return "only root can make one"
     missing = [name for name in ("debootstrap", "unshare", *programs) if not shutil.which(name)]
@@ -61,7 +61,7 @@ class BareDebian:
         shutil.copy(f"/{_CERTIFICATES}", self.root / _CERTIFICATES)
 
     def run(self, script: str) -> str:
-        """What a shell prints there, as root, in processes of its own that end with it."""
+        """Return what a shell prints there, as root, in processes of its own that end with it."""
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         done = subprocess.run(
             [*command, f"--root={self.root}", "sh", "-euc", script],
@@ -75,7 +75,7 @@ class BareDebian:
 
     @contextmanager
     def booted(self) -> Iterator[Booted]:
-        """With systemd as its first process, and a network of its own."""
+        """Boot with systemd as the first process, and a network of its own."""
         command = ["systemd-nspawn", "--quiet", f"--directory={self.root}", "--boot"]
         log = self.root.with_suffix(".log")
         with log.open("w") as written:
@@ -95,7 +95,7 @@ class BareDebian:
 
 
 class Booted:
-    """A machine that runs."""
+    """Runs commands in a machine that is up."""
 
     def __init__(self, outer: int, log: Path) -> None:
         self._outer, self._log = outer, log
@@ -106,7 +106,7 @@ class Booted:
         return bool(answer and answer.stdout.strip() in ("running", "degraded"))
 
     def run(self, script: str) -> str:
-        """What a shell prints there, as root."""
+        """Return what a shell prints there, as root."""
         done = self._enter(script)
         assert done is not None, self._log.read_text()
         assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

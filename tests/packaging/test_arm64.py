@@ -26,7 +26,7 @@ CURVES = ["--bytes", "--bytes --rate 0.1", "--objects 500", "--bytes --policy al
 
 
 def why_not_emulated() -> str | None:
-    """What is missing, or None."""
+    """Return what is missing, or None."""
     if not shutil.which("aarch64-linux-gnu-gcc"):
         return "gcc-aarch64-linux-gnu is not installed"
     if not Path("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists():
@@ -44,7 +44,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareDebian]:
-    """With the wheel, and the Debian package in /root."""
+    """Yield a Debian with the wheel, and the Debian package in /root."""
     folder = tmp_path_factory.mktemp("arm64")
     packages = build_packages("arm64", "aarch64")
     debian = BareDebian("bookworm", "ca-certificates,python3-venv,redis-server", folder, "arm64")

@@ -196,7 +196,7 @@ END
 
 
 def _told(machine: Booted) -> dict[str, Any]:
-    """By the sidecar itself; nothing while it is not there."""
+    """Return what the sidecar itself tells; nothing while it is not there."""
     told: dict[str, Any] | None = json.loads(machine.run(STATUS))["sidecar"]
     return told or {}
 

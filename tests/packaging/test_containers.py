@@ -63,7 +63,7 @@ except OSError as error:
 
 
 class Podman:
-    """With images and containers of its own, below a folder."""
+    """Runs podman with images and containers of its own, below a folder."""
 
     def __init__(self, folder: Path) -> None:
         storage, containers = folder / "storage.conf", folder / "containers.conf"
@@ -85,11 +85,11 @@ class Podman:
         }
 
     def __call__(self, *arguments: object) -> str:
-        """What it prints. Raises AssertionError."""
+        """Run podman and return what it prints. Raises AssertionError."""
         return self._done(*arguments).stdout
 
     def logs(self) -> str:
-        """What all its containers have printed."""
+        """Return what all its containers have printed."""
         names = self("ps", "--all", "--noheading", "--format={{.Names}}").split()
         done = {name: self._done("logs", name) for name in names}
         return "\n".join(f"{name}\n{one.stdout}{one.stderr}" for name, one in done.items())
@@ -112,7 +112,7 @@ class Podman:
 
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
-    """With both images, on a Debian that is made here."""
+    """Yield podman with both images, on a Debian that is made here."""
     folder = tmp_path_factory.mktemp("podman")
     podman = Podman(folder)
     debian = BareDebian("bookworm", "ca-certificates", folder)
@@ -192,15 +192,15 @@ class RunningPod:
         self._podman = podman
 
     def run(self, container: str, *command: str) -> str:
-        """What a command in a container prints."""
+        """Return what a command in a container prints."""
         return self._podman("exec", f"{_POD}-{container}", *command)
 
     def python(self, script: str) -> str:
-        """What it prints beside the sidecar."""
+        """Return what it prints beside the sidecar."""
         return self.run("spreds", "/opt/spreds/bin/python", "-c", script)
 
     def spreds(self, command: str, *options: str) -> str:
-        """What one of its commands prints."""
+        """Return what one of its commands prints."""
         return self.run("spreds", "/opt/spreds/bin/spreds", command, _FILE, *options)
 
     def probes(self) -> list[str]:
@@ -209,27 +209,27 @@ class RunningPod:
         return [self.python(_PROBE.format(path=path)) for path in paths]
 
     def status(self) -> dict[str, Any]:
-        """What the sidecar tells."""
+        """Return what the sidecar tells."""
         told: dict[str, Any] = json.loads(self.spreds("status", "--json"))
         return told
 
     def servers(self, key: str) -> dict[str, Any]:
-        """What it tells of each server."""
+        """Return what it tells of each server."""
         return {one["name"]: one[key] for one in self.status()["servers"]}
 
     def planned_bytes(self) -> int:
-        """Of the pages, whose load wants more than they began with."""
+        """Return the planned size of the pages, whose load wants more than they began with."""
         servers = {one["name"]: one for one in self.status()["sidecar"]["servers"]}
         return int(servers["pages"]["target_bytes"])
 
     def size_in_force(self) -> int | None:
-        """Of the pages, as Redis has it; ``None``: it does not answer yet."""
+        """Return the size of the pages, as Redis has it; ``None``: it does not answer yet."""
         asked = "redis-cli -p 6380 CONFIG GET maxmemory || true"
         told = self.run("pages", "sh", "-c", asked).split()
         return int(told[1]) if told else None
 
     def inspected(self, container: str, what: str) -> str:
-        """What podman knows of a container."""
+        """Return what podman knows of a container."""
         form = f"--format={{{{.{what}}}}}"
         return self._podman("container", "inspect", form, f"{_POD}-{container}").strip()
 

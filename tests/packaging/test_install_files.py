@@ -23,7 +23,7 @@ with_groups = pytest.mark.usefixtures("_group_redis")
 
 @pytest.fixture
 def _group_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with Redis."""
+    """Make the group of Redis exist, as on a machine with Redis."""
     import grp
 
     found = grp.getgrgid(0)

@@ -53,7 +53,7 @@ class Consumer:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """``kill -9``. What it had written of a message is lost with it."""
+        """End it by ``kill -9``. What it had written of a message is lost with it."""
         self.process.kill()
         self.process.wait()
         self.batches()
@@ -63,7 +63,7 @@ class Consumer:
             self._rest = b""
 
     def batches(self) -> list[Batch]:
-        """What has come so far."""
+        """Return what has come so far."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._read_bytes)

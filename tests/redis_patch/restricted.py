@@ -39,7 +39,7 @@ def _instruction(code: int, if_true: int, if_false: int, value: int) -> bytes:
 
 
 def restrict() -> None:
-    """From now on, for this process and its children. Raises OSError."""
+    """Refuse system calls from now on, for this process and its children. Raises OSError."""
     parts = [_instruction(_LOAD, 0, 0, 0)]  # the number of the system call
     for number in REFUSED.values():
         parts.append(_instruction(_JUMP_IF_EQUAL, 0, 1, number))

@@ -58,7 +58,7 @@ class ServerKind(NamedTuple):
 
     @property
     def why_not(self) -> str | None:
-        """What is missing to run it, or None."""
+        """Return what is missing to run it, or None."""
         missing = [path for path in self.needs if not path.exists()]
         return f"{missing[0].relative_to(BUILD.parent)} is not built" if missing else None
 
@@ -139,7 +139,7 @@ class SampledServer:
     # the knobs
 
     def set(self, **knobs: object) -> None:
-        """``CONFIG SET`` of some knobs at once."""
+        """Set some knobs at once by ``CONFIG SET``."""
         pairs = [part for name, value in knobs.items() for part in (self.kind.knob(name), value)]
         self.client.execute_command("CONFIG SET", *pairs)
 
@@ -166,7 +166,7 @@ class SampledServer:
     # what was recorded
 
     def counters(self) -> dict[str, Any]:
-        """``INFO spreds``, without the prefix."""
+        """Return ``INFO spreds``, without the prefix."""
         info: dict[str, Any] = self.client.info("spreds")
         return {
             name.removeprefix("spreds_"): value
@@ -175,7 +175,7 @@ class SampledServer:
         }
 
     def records(self) -> list[Record]:
-        """All records so far; waits until those that were made have arrived."""
+        """Return all records so far; wait until those that were made have arrived."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             self.receive(10)

@@ -93,7 +93,7 @@ LOOKS = 100  # for what is recorded some ticks of the server later
 
 
 def serve(server: SampledServer, wait: Wait) -> list[str]:
-    """What is recorded while one client waits and is served, sorted."""
+    """Return what is recorded while one client waits and is served, sorted."""
     server.raw("FLUSHALL")
     if wait.setup:
         server.raw(wait.setup)

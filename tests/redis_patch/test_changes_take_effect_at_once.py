@@ -25,7 +25,7 @@ CHANGES: list[dict[str, int]] = [
 
 
 def taken(knobs: dict[str, int]) -> int:
-    """How many of the keys are sampled."""
+    """Return how many of the keys are sampled."""
     hashes = (key_hash(key.encode(), knobs["salt"]) for key in KEYS)
     return sum(value % knobs["modulus"] < knobs["threshold"] for value in hashes)
 

@@ -79,7 +79,7 @@ def test_every_command_is_recorded_as_worked_out(server: SampledServer) -> None:
 
 
 def timeless(record: Record) -> Record:
-    """What does not depend on when it happened."""
+    """Return what does not depend on when it happened."""
     return record._replace(ttl_ms=0, time_us=0)
 
 

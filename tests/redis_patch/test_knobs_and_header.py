@@ -71,7 +71,7 @@ def test_a_bad_value_is_refused_and_changes_nothing(
 
 
 def id_in_force(server: SampledServer) -> int:
-    """Of the salt, as the next header tells it."""
+    """Return the id of the salt, as the next header tells it."""
     server.receive()
     before = len(server.batches)
     server.set(endpoint=server.endpoint)
@@ -110,7 +110,7 @@ def test_no_command_tells_the_salt(server: SampledServer) -> None:
 
 
 def secret_in_force(server: SampledServer) -> bytes:
-    """As the next header tells it."""
+    """Return the secret, as the next header tells it."""
     id_in_force(server)
     return bytes(server.batches[-1].header["secret"])  # type: ignore[arg-type]
 

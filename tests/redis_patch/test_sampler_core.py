@@ -55,7 +55,7 @@ def driver(request: pytest.FixtureRequest) -> list[str | Path]:
 
 
 def run(script: Sequence[str], driver: Sequence[str | Path] = ()) -> list[str]:
-    """What the driver prints; it is built with sanitizers, and must end well."""
+    """Return what the driver prints; it is built with sanitizers, and must end well."""
     result = subprocess.run(
         driver or [built("bin/sampler-driver")],
         input="".join(f"{line}\n" for line in script),

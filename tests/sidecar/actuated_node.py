@@ -86,11 +86,11 @@ class ActuatedNode:
 
 
 def fill(server: LocalServer, megabytes: int) -> None:
-    """With keys of 1 KB."""
+    """Fill a server with keys of 1 KB."""
     write(server, range(megabytes * 1024))
 
 
 def write(server: LocalServer, keys: range, prefix: str = "key") -> None:
-    """By the server itself: to send each key takes six times the processor time."""
+    """Let the server itself write: to send each key takes six times the processor time."""
     text = "for key = ARGV[1], ARGV[2] - 1 do redis.call('SET', ARGV[3] .. key, ARGV[4]) end"
     server.client.eval(text, 0, keys.start, keys.stop, prefix, b"x" * 1000)

@@ -13,8 +13,8 @@ from workloads.local_server import LocalServer
 
 @contextmanager
 def altered(server: LocalServer, alter: Callable[[bytes, bytes], bytes]) -> Iterator[str]:
-    """Its address. ``alter`` is given a question and a part of what is answered, and says what is
-    passed on of that."""
+    """Yield the altered server's address. ``alter`` is given a question and a part of what is
+    answered, and says what is passed on of that."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def accept() -> None:

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class BlackHole:
-    """A context manager.
+    """Accepts connections and never answers; a context manager.
 
     Attributes:
         url: of it.

@@ -84,7 +84,7 @@ def write_node(tmp_path: Path) -> WriteNode:
 
 @pytest.fixture
 def load_node(write_node: WriteNode) -> LoadNode:
-    """As ``write_node``, read again."""
+    """Write a node's file as ``write_node`` does, and read it again."""
     return lambda *args, **keywords: load_config(write_node(*args, **keywords))
 
 
@@ -110,7 +110,7 @@ def make_node(start_server: StartServer, load_node: LoadNode, tmp_path: Path) ->
 
 @pytest.fixture(params=supported_servers().values(), ids=lambda server: server.name)
 def stock_binary(request: pytest.FixtureRequest) -> Path:
-    """Of each supported server that is built."""
+    """Return the stock binary of each supported server that is built."""
     path = BUILD / request.param.stock_binary
     if not path.exists():
         pytest.skip(f"{path} is not built")

@@ -16,7 +16,7 @@ MEBIBYTE = 1 << 20
 
 
 def ids_of(groups: npt.ArrayLike) -> npt.NDArray[np.uint64]:
-    """Objects of these groups."""
+    """Return objects of these groups."""
     return np.asarray(groups).astype(np.uint64) << np.uint64(32)
 
 
@@ -37,7 +37,7 @@ def step(counts: ReadCounts, objects: int = 10**18, part: float = 1.0) -> None:
 
 
 def at_depth(depth_bytes: float, reads: int = 160, steps: int = 1) -> ReadCounts:
-    """Of a server all of whose reads reach so deep, of each group as many."""
+    """Count a server all of whose reads reach so deep, of each group as many."""
     counts = ReadCounts()
     for _ in range(steps):
         count(counts, [depth_bytes] * reads)

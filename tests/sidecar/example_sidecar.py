@@ -181,7 +181,7 @@ def _plan() -> dict[str, Any]:
 
 
 def example_status() -> dict[str, Any]:
-    """As ``SidecarView.status`` has it: in recommend mode, with a plan that waits for approval."""
+    """Return what ``SidecarView.status`` has: recommend mode, a plan that waits for approval."""
     servers = [_server(place) for place in range(len(_SERVERS))]
     return {
         "kind": "spreds.status",

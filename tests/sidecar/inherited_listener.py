@@ -28,14 +28,14 @@ class Stranger:
             assert self._orders.recv(8) == b"accepted"
 
     def heard(self) -> bytes:
-        """By him, who ends with it."""
+        """Return what he heard; he ends with it."""
         self.accept()
         return self._orders.recv(1000).removeprefix(b"heard ")
 
 
 @contextmanager
 def stranger_with_inherited_socket() -> Iterator[Stranger]:
-    """Takes root."""
+    """Start a stranger; this takes root."""
     orders, his = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with orders, his, socket.create_server(("127.0.0.1", 0)) as listening:
         child = os.fork()

@@ -66,7 +66,7 @@ def take(monitor: ServerMonitor, taken: Iterable[Batch | bytes]) -> None:
 def observed(
     monitor: ServerMonitor, stats: ServerReading, budget_bytes: int = BUDGET, **how: Any
 ) -> Estimate:
-    """What it tells of its window, of which there is something to tell."""
+    """Return what it tells of its window, of which there is something to tell."""
     told = monitor.observe(stats, budget_bytes, **how)
     assert told is not None
     return told
@@ -77,7 +77,7 @@ def zipf(keys: int, count: int, seed: int = 1, exponent: float = 0.99) -> np.nda
 
 
 def lru_miss_ratio(keys: np.ndarray, capacity: int) -> float:
-    """Of a cache of ``capacity`` equal objects that evicts the least recently used one."""
+    """Simulate a cache of ``capacity`` equal objects that evicts the least recently used one."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
     for key in keys.tolist():
@@ -117,7 +117,7 @@ def later(
 
 
 def accesses(keys: Iterable[int], operations: Iterable[int], weights: np.ndarray | int) -> Accesses:
-    """Of objects without a TTL."""
+    """Make accesses of objects without a TTL."""
     numbers = np.fromiter(keys, np.uint64)
     return Accesses(
         numbers,

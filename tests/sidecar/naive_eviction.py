@@ -10,7 +10,7 @@ POOL = 16
 
 
 def sampled_miss_ratio(keys: np.ndarray, capacity: int, samples: int, warm: int) -> float:
-    """Of a cache that evicts the best of a few random objects and of a pool of earlier ones;
+    """Simulate a cache that evicts the best of a few random objects and of a pool of earlier ones;
     ``samples`` 1 evicts at random. The reads before ``warm`` are not counted."""
     draw = random.Random(capacity)
     last_read: dict[int, int] = {}

@@ -172,7 +172,7 @@ class NaiveShards:
 
 
 def weights_of(stack: LruStack | in_python.LruStack) -> list[int]:
-    """Of the live objects, least recently used first."""
+    """Return the weights of the live objects, least recently used first."""
     if isinstance(stack, in_python.LruStack):
         return list(stack._weights[stack._live()])
     return list(stack.listed()[1])

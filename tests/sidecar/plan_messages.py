@@ -37,7 +37,7 @@ GOLDEN = AdaptationPlan.loads(
 
 
 def plan(cycle: int, node: str = NODE) -> AdaptationPlan:
-    """One that moves memory, made now."""
+    """Make a plan that moves memory, made now."""
     now = time.time()
     return replace(
         GOLDEN,
@@ -54,7 +54,7 @@ def plan(cycle: int, node: str = NODE) -> AdaptationPlan:
 
 
 def observation(cycle: int) -> Observation:
-    """What such a plan answers: the servers are read, and need none of what they have."""
+    """Return what such a plan answers: the servers are read, and need none of what they have."""
     curve = MissRatioCurve(np.array([float(1 << 20)]), np.array([0.5]))
     servers = tuple(
         ServerObservation(
@@ -76,7 +76,7 @@ class Mark:
 
 
 class Engaged:
-    """In the place of ``Enforcement``: notes the cycles whose sizes are wanted."""
+    """Takes the place of ``Enforcement``: notes the cycles whose sizes are wanted."""
 
     def __init__(self) -> None:
         self.moves: list[int] = []
@@ -95,7 +95,7 @@ class Engaged:
 
 
 class Documents:
-    """A bucket. ``fails``: asked before each fetch whether that one is to fail."""
+    """Plays a bucket. ``fails``: asked before each fetch whether that one is to fail."""
 
     def __init__(self, documents: Mapping[str, bytes]) -> None:
         self.documents = dict(documents)
@@ -163,7 +163,7 @@ class Receiving:
         return self.inbox.take(body)
 
     def mark(self) -> Mark:
-        """To come back to."""
+        """Mark the state, to come back to."""
         return Mark(
             self.store.now,
             self._check._done.copy(),
@@ -172,7 +172,7 @@ class Receiving:
         )
 
     def back_to(self, mark: Mark) -> None:
-        """As if nothing had come since."""
+        """Go back to a mark, as if nothing had come since."""
         self.store._state = mark.state
         self._check._done = mark.done.copy()
         self._engaged.moves = list(mark.moves)
@@ -180,13 +180,13 @@ class Receiving:
 
 
 def stored_plans() -> dict[str, bytes]:
-    """Good ones: of all cycles, the one whose notification is forged too, and of another node."""
+    """Return good plans: of all cycles, also of the forged notification's, and of another node."""
     documents = {plan_key(NODE, cycle): plan(cycle).dumps() for cycle in (OLD, NEW, FORGED)}
     return {**documents, plan_key("n2", NEW): plan(NEW, "n2").dumps()}
 
 
 def six_messages(cloud: SignedCloud) -> dict[str, bytes]:
-    """By what they are. One that comes a second time is a replay."""
+    """Return messages by what they are. One that comes a second time is a replay."""
 
     def signed(key: str, **fields: Any) -> dict[str, Any]:
         return cloud.sign(cloud.message(cloud.event(key), **fields))

@@ -66,7 +66,7 @@ _PATIENCE_SECONDS = 20.0
 
 
 class PlayedClock:
-    """Of servers that it starts; ``seconds`` is Unix time, half past a full second at first."""
+    """Plays a clock to its servers; ``seconds`` is Unix time, half past a full second at first."""
 
     def __init__(self, folder: Path, start: StartServer) -> None:
         if shutil.which("cc") is None:
@@ -95,7 +95,7 @@ class PlayedClock:
         return server
 
     def go_on(self, seconds: int = 1) -> None:
-        """Until all servers have noticed."""
+        """Move the clock on, and wait until all servers have noticed."""
         self.seconds += seconds
         self._set()
         deadline = time.monotonic() + _PATIENCE_SECONDS

@@ -36,7 +36,7 @@ class ReadThrough:
         self._more = () if ttl_seconds is None else ("EX", ttl_seconds)
 
     def second(self) -> None:
-        """The next one."""
+        """Read for the next second."""
         for start in range(self.done, self.done + self.rate, _PIPELINED):
             end = min(start + _PIPELINED, self.done + self.rate)
             self._read([b"key:%d" % one for one in self.sequence[start:end]])
@@ -56,7 +56,7 @@ class ReadThrough:
 
 
 def lru_distances(sequence: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """For each read how many objects an LRU cache must hold for it to hit; slowly and plainly."""
+    """Return how many objects an LRU cache must hold for each read to hit; slow and plain."""
     last: dict[int, int] = {}
     stack: list[int] = []  # times of the last reads, the latest at the end
     distances = np.full(len(sequence), np.inf)

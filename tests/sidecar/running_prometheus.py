@@ -28,7 +28,7 @@ _SCRAPES = re.compile(r"^```\n(scrape_configs:.*?)^```$", re.MULTILINE | re.DOTA
 
 
 class RunningPrometheus:
-    """What it answers."""
+    """Asks a running Prometheus."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -45,12 +45,12 @@ class RunningPrometheus:
             return False
 
     def firing(self) -> set[str]:
-        """Names of the alerts."""
+        """Return the names of the alerts that fire."""
         alerts = self._ask("/api/v1/alerts")["alerts"]
         return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
 
     def values(self, expression: str) -> list[dict[str, Any]]:
-        """Now, by labels."""
+        """Return the values of now, by labels."""
         found: list[dict[str, Any]] = self._ask("/api/v1/query", query=expression)["result"]
         return found
 

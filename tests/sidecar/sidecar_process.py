@@ -24,7 +24,7 @@ def with_boto3(arguments: Sequence[str]) -> int:
 
 
 def without_boto3(arguments: Sequence[str]) -> int:
-    """As on a machine where it is not installed."""
+    """Run as on a machine where boto3 is not installed."""
     modules: dict[str, Any] = sys.modules
     modules["boto3"] = modules["botocore"] = None
     return with_boto3(arguments)

@@ -125,7 +125,7 @@ class SignedCloud:
         return json.dumps({"Records": [record]})
 
     def controller(self, delivery: str, kind: str = "lambda", more: str = "") -> str:
-        """``[controller]`` of a node that uses it."""
+        """Return the ``[controller]`` of a node that uses it."""
         return (
             f'[controller]\nkind = "{kind}"\nobservations_bucket = "observations"\n'
             f'plans_bucket = "plans"\ntopic_arn = "{self.topic_arn}"\n'

@@ -17,7 +17,7 @@ _EVENTS = ["s3:ObjectCreated:*"]
 
 
 class StartedFunction:
-    """Of a name of its own: what another test counted is not of this one.
+    """Starts a function of a name of its own: what another test counted is not of this one.
 
     Attributes:
         client: of functions.
@@ -59,7 +59,7 @@ class StartedFunction:
         )
 
     def count(self, metric: str, value: float, minutes_ago: float = 0.0) -> None:
-        """In its metrics, as AWS does."""
+        """Count in its metrics, as AWS does."""
         data = {
             "MetricName": metric,
             "Dimensions": [{"Name": "FunctionName", "Value": self.name}],

@@ -263,8 +263,8 @@ Waits = list[tuple[float, bool]]
 
 
 def naive(batches: list[Batch]) -> tuple[Waits, Waits]:
-    """Seconds from each first miss, and from each first hit of one key in eight, until it ended,
-    and whether a write ended it; ``inf`` of those that lasted too long."""
+    """Return seconds from each first miss, and from each first hit of one key in eight, until it
+    ended, and whether a write ended it; ``inf`` of those that lasted too long."""
     ended: tuple[Waits, Waits] = ([], [])
     waiting: tuple[dict[int, float], dict[int, float]] = ({}, {})
     longest_us = LONGEST_SECONDS * 1e6
@@ -289,7 +289,7 @@ def naive(batches: list[Batch]) -> tuple[Waits, Waits]:
 
 
 def naive_fills(misses: Waits, hits: Waits) -> list[float]:
-    """Seconds of those writes after misses that chance does not explain."""
+    """Return seconds of those writes after misses that chance does not explain."""
     fills, is_late = [], False
     for octave in range(27):
         low, high = (2**octave / 1e6 if octave else 0.0, 2 ** (octave + 1) / 1e6)

@@ -202,8 +202,8 @@ SHARES = [0.45, 0.2, 0.2, 0.04, 0.04, 0.07]  # reads that hit and miss, writes, 
 
 
 def random_batches(seed: int, *, joins: bool) -> list[Batch]:
-    """Of all kinds: TTLs told and not, sizes known and not, several dbs, flushes and swaps now and
-    then, a lower rate from the middle on."""
+    """Make batches of all kinds: TTLs told and not, sizes known and not, several dbs, flushes and
+    swaps now and then, a lower rate from the middle on."""
     random = np.random.default_rng(seed)
     server = SampledServer(threshold=DEFAULT_MODULUS // 2)
     batches = []

@@ -1,4 +1,4 @@
-"""Who may make the sidecar fetch certificates, and how often."""
+"""Tests who may make the sidecar fetch certificates, and how often."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _completed(words: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """What bash offers after these words, the last of them half typed."""
+    """Return what bash offers after these words, the last of them half typed."""
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     typed = words.split(" ")

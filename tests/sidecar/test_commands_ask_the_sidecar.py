@@ -74,7 +74,7 @@ def sidecar(socket_path: Path) -> Iterator[ExampleSidecar]:
 
 @pytest.fixture
 def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """What a command prints, its lines unwrapped."""
+    """Return what a command prints, its lines unwrapped."""
 
     def run(command: str, *words: str, code: int = 0) -> str:
         assert main([command, str(path), *words]) == code

@@ -56,7 +56,7 @@ class Load:
 
 
 def wait_for(condition: Callable[[], object], sidecar: Sidecar) -> None:
-    """Until it holds."""
+    """Wait until a condition holds."""
     wait_until(condition, sidecar.metrics.snapshot)
 
 

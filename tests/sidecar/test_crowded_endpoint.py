@@ -22,7 +22,7 @@ PLACES = 4
 
 
 class Peer:
-    """As far as it matters who somebody is."""
+    """Tells who somebody is, as far as it matters."""
 
     def __init__(self, user: int | str, process: int) -> None:
         self.user, self.process = user, process

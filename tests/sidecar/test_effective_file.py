@@ -80,7 +80,7 @@ password_env = "SOME_PASSWORD"
 
 
 def _as_it_is(config: SidecarConfig) -> SidecarConfig:
-    """Without what says where it was read from."""
+    """Return the configuration without what says where it was read from."""
     servers = (
         replace(one, source="", password_from=None if one.password_path else one.password_from)
         for one in config.servers

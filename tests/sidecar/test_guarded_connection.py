@@ -179,7 +179,7 @@ def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(
     find = socket.getaddrinfo
 
     def version_6_first(host: str, *how: Any, **more: Any) -> Any:
-        """As Debian's /etc/hosts has it."""
+        """Find version 6 first, as Debian's /etc/hosts has it."""
         return find("::1" if host == "localhost" else host, *how, **more)
 
     port = free_port()
@@ -270,7 +270,7 @@ def test_the_kernel_says_by_its_protocol_what_its_table_says(
     """Whatever the version, and whether accepted or not."""
 
     def told() -> list[Any]:
-        """Who listens, and who has the ends of connections, as far as they are accepted."""
+        """Return who listens, and who has the ends of connections, as far as they are accepted."""
         address = module._address
         return [
             *(module.listening_sockets([ip_address(name)], port) for name, port in places),
@@ -305,7 +305,7 @@ def test_the_kernel_says_by_its_protocol_what_its_table_says(
 
 
 def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
-    """Who listens is sent nothing, and it is said why."""
+    """Check that who listens is sent nothing, and that it is said why."""
     with pytest.raises(ServerDownError, match=words):
         server.read()
     with listening.accept()[0] as connected:
@@ -313,7 +313,7 @@ def refuses(server: RedisServer, listening: socket.socket, words: str) -> None:
 
 
 def never(_: redis.Connection) -> socket.socket:
-    """Who listens takes no connection."""
+    """Fail to connect: who listens takes no connection."""
     raise TimeoutError
 
 

@@ -229,7 +229,7 @@ def servers(start_server: StartServer) -> Servers:
 
 @pytest.fixture
 def path(write_node: WriteNode, servers: Servers) -> Path:
-    """Of a node whose sidecar was interrupted on the way."""
+    """Write the file of a node whose sidecar was interrupted on the way."""
     path = write_node(servers, budget="24mb", more=MORE)
     with StateStore(path.parent / "state.json").update() as state:
         state.targets_bytes = {"donor": 8 * MB, "grower": 16 * MB}

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user ta
 
 @contextmanager
 def stranger(port: int) -> Iterator[list[bytes]]:
-    """What is said to a process of another user, which listens there."""
+    """Yield what is said to a process of another user, which listens there."""
     ours, his = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:

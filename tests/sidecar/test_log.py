@@ -36,7 +36,7 @@ HOURS = 24
 
 
 class Lines(logging.Handler):
-    """What would be written."""
+    """Keeps the lines that would be written."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(logging.INFO)

@@ -55,7 +55,7 @@ def look(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def look_or(run: Look) -> Look:
-    """As argparse ends the program, also by a code."""
+    """Return a look that gives the exit code where argparse ends the program."""
 
     def checked(*words: Any, **how: Any) -> tuple[int, str, str]:
         try:

@@ -41,7 +41,7 @@ MOST_ERROR = 0.02
 
 @pytest.fixture(autouse=True)
 def _the_same_keys_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By some random salts, the keys that are followed are off by more than is allowed."""
+    """Use one salt: with some random ones, the followed keys are off by more than is allowed."""
     monkeypatch.setattr(
         "sidecar.look.idle_time_sampler.FollowedKeys", lambda _: FollowedKeys(b"always the same.")
     )
@@ -230,7 +230,7 @@ def test_how_far_a_scan_is() -> None:
 def looked_at(
     servers: dict[str, LocalServer], loads: list[ReadThrough], clock: PlayedClock
 ) -> Answer:
-    """By a minute, after the loads have run for some time."""
+    """Look for a minute, after the loads have run for some time."""
 
     def wait(seconds: float) -> None:
         for _ in range(max(1, round(seconds))):

@@ -47,7 +47,7 @@ MB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who cannot be looked at is tried again soon."""
+    """Try soon again who cannot be looked at."""
     monkeypatch.setattr(look_samplers, "AGAIN_SECONDS", 0.2)
     monkeypatch.setattr(look_samplers, "LATEST_AGAIN_SECONDS", 0.2)
 
@@ -230,13 +230,13 @@ def test_of_one_server_there_is_one_look_at_most(
 
 
 class EndlessServer:
-    """Whose cursors have no end, and which holds nothing."""
+    """Has cursors without an end, and holds nothing."""
 
     def __init__(self) -> None:
         self.calls = 0
 
     def select(self, database: int) -> None:
-        """Any."""
+        """Take any database."""
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         self.calls += 1
@@ -252,7 +252,7 @@ def test_cursors_without_an_end_are_left_alone() -> None:
 
 
 class CrowdedServer:
-    """With many databases that hold as many keys of long names as a client likes."""
+    """Has many databases that hold as many keys of long names as a client likes."""
 
     def __init__(self, databases: int, names: int) -> None:
         self.databases, self._names = dict.fromkeys(range(databases), names), names

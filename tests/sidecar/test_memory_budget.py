@@ -265,7 +265,7 @@ def test_who_begins_to_set_sizes_does_not_go_by_what_would_fit_while_nobody_did(
 
 
 def _budget_becomes(node: ActuatedNode, size_bytes: float, source: str) -> None:
-    """As by readings of resident memory; the next step goes by it."""
+    """Change the budget as readings of resident memory do; the next step goes by it."""
     budget = node.actuator.budget
     budget.bytes, budget.source = int(size_bytes), cast("Source", source)
     budget.refresh = lambda *_, **_more: False  # type: ignore[method-assign]

@@ -44,7 +44,7 @@ def takes_writes(server: LocalServer) -> bool:
 
 
 def load_scripts(server: LocalServer, numbers: range) -> None:
-    """Of a megabyte each; the server keeps them whatever its maxmemory is."""
+    """Load scripts of a megabyte each; the server keeps them whatever its maxmemory is."""
     for number in numbers:
         server.client.script_load(f"return {number} --" + "x" * MB)
 
@@ -96,7 +96,7 @@ def test_nobody_starts_below_its_least_while_the_budget_allows_it(
 
 
 def unread_replies(server: LocalServer, size_bytes: int, count: int) -> list[socket.socket]:
-    """Of an ordinary client, which holds the server to as many bytes."""
+    """Leave replies unread, as an ordinary client, which holds the server to as many bytes."""
     script = b"return string.rep('x', %d)" % size_bytes
     clients = []
     for _ in range(count):
@@ -110,7 +110,7 @@ def unread_replies(server: LocalServer, size_bytes: int, count: int) -> list[soc
 def four_full_servers(
     start_server: StartServer, write_node: WriteNode
 ) -> tuple[dict[str, LocalServer], Path]:
-    """And their node's file, with a budget of all that they have."""
+    """Start four full servers, with their node's file and a budget of all that they have."""
     sizes = {"a": 6, "b": 46, "c": 8, "d": 4}
     servers = {name: start_server(f"{size}mb") for name, size in sizes.items()}
     for name, size in sizes.items():
@@ -189,7 +189,7 @@ def test_clients_of_one_server_do_not_keep_another_from_what_its_keys_need(
         numbers = count()
 
         def fills(to_bytes: int) -> bool:
-            """With keys that cannot be evicted, where it takes them."""
+            """Fill with keys that cannot be evicted, where it takes them."""
             try:
                 servers["b"].client.set(f"lasting{next(numbers)}", b"x" * 8000)
             except redis.OutOfMemoryError:

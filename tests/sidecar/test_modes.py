@@ -54,7 +54,7 @@ def path(write_node: WriteNode, servers: Servers) -> Path:
 
 @pytest.fixture
 def applying(path: Path) -> Path:
-    """As ``path``, and plans are carried out."""
+    """Return the path of a file like ``path`` with which plans are carried out."""
     return in_mode(path, "apply")
 
 

@@ -32,21 +32,21 @@ kind = "embedded"
 
 
 class Operator:
-    """Somebody at a terminal."""
+    """Types commands as somebody at a terminal."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.path = path
         self._capsys = capsys
 
     def types(self, command: str, *words: str, code: int | None = 0) -> str:
-        """What is printed, its lines unwrapped; ``code``: ``None`` for any."""
+        """Return what is printed, its lines unwrapped; ``code``: ``None`` for any."""
         got = main([command, str(self.path), *words])
         printed = self._capsys.readouterr()
         assert code is None or got == code, printed
         return " ".join((printed.out + printed.err).split())
 
     def told(self) -> dict[str, Any]:
-        """``spreds status --json``."""
+        """Return what ``spreds status --json`` tells."""
         main(["status", str(self.path), "--json"])
         status: dict[str, Any] = json.loads(self._capsys.readouterr().out)
         return status

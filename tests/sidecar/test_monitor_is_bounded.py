@@ -53,7 +53,7 @@ def kept(monitor: ServerMonitor) -> int:
 
 @pytest.fixture(autouse=True)
 def _countable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the structures in Python, whose entries can be counted; the compiled ones do the same."""
+    """Use the structures in Python, whose entries can be counted; the compiled ones do the same."""
     for name, twin in (
         ("monitor.Lifetimes", Lifetimes),
         ("shards.LruStack", LruStack),

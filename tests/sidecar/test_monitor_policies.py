@@ -39,8 +39,8 @@ LFU = replace(STATS, maxmemory_policy="allkeys-lfu")
 
 
 def pinning_miss_ratio(keys: np.ndarray, pinned: np.ndarray | int, capacity: int) -> float:
-    """Of a cache that never evicts keys below ``pinned``, all of which it holds (at each read, if
-    it is an array)."""
+    """Simulate a cache that never evicts keys below ``pinned``, all of which it holds (at each
+    read, if it is an array)."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
     for key, below in np.broadcast(keys, pinned):

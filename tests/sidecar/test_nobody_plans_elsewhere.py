@@ -101,7 +101,7 @@ def test_a_wrong_token_is_told_of_though_plans_are_made(
 
 
 class LateDelivery:
-    """Of a cloud whose notifications come when the test says so."""
+    """Plays a cloud whose notifications come when the test says so."""
 
     def __init__(self) -> None:
         self.take: TakePlan = lambda _document, _source: False

@@ -38,7 +38,7 @@ UNEQUAL = (
 
 
 def changes(mix: Mix, requests: Sequence[Requests], start: list[int], salt: int) -> int:
-    """How many plans change sizes; the first one does not count if what it led to gains."""
+    """Return how many plans change sizes; the first one does not count if what it led to gains."""
     division = SpredsDivision(RATE, salt)
     outcome = simulation.simulate(mix, requests, division, start)
     planned = [start, *([s.maxmemory_bytes for s in plan.servers] for plan in division.plans)]
@@ -51,7 +51,7 @@ def changes(mix: Mix, requests: Sequence[Requests], start: list[int], salt: int)
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the forecast has: it takes a fifth of the time."""
+    """Set as many steps as the forecast has: it takes a fifth of the time."""
     monkeypatch.setattr(simulation, "STEPS_A_CYCLE", STEPS_A_CYCLE)
 
 

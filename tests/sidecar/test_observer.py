@@ -374,7 +374,7 @@ def test_one_that_waits_keeps_its_size_unless_that_breaks_a_bound(
 
 
 def baseline_with_buffers(size_bytes: int) -> dict[str, int]:
-    """At the moment of the observation."""
+    """Return the baseline at the moment of the observation."""
     return {"baseline_bytes": STATS.baseline_bytes + size_bytes, "clients_bytes": size_bytes}
 
 

@@ -124,7 +124,7 @@ def test_a_sidecar_elsewhere_is_seen_through_the_server(path: Path, server: Loca
 
 
 def clients(names: dict[int, str], user: str = "default") -> str:
-    """CLIENT LIST, shortened."""
+    """Return a short CLIENT LIST."""
     return "".join(
         f"id={one} addr=127.0.0.1:1 name={name} age=1 lib-name={name} user={user} lib-ver=\n"
         for one, name in names.items()

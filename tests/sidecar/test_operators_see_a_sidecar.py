@@ -218,7 +218,7 @@ def test_the_page_of_a_real_sidecar_from_the_recommendation_to_the_order(
         browser.find_element(By.ID, "token").send_keys(TOKEN)
 
         def is_ordered() -> bool:
-            """Until no other plan comes between the page and the order."""
+            """Whether it was done: another plan may come between the page and the order."""
             browser.execute_script("document.getElementById('ordered').textContent = ''")
             browser.find_element(By.CSS_SELECTOR, "#buttons button").click()
             browser.find_element(By.ID, "sure-yes").click()

@@ -39,7 +39,7 @@ def busy_port() -> Iterator[int]:
 
 
 def _refused(path: Path, code: int, capsys: pytest.CaptureFixture[str]) -> str:
-    """The sentence."""
+    """Run, be refused, and return the sentence."""
     assert main(["run", str(path)]) == code
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -46,7 +46,7 @@ def silent() -> Iterator[None]:
 
 
 def expected(names: Sequence[str]) -> list[int]:
-    """What is carried out: a plan is if it is newer than all that came before."""
+    """Return what is carried out: a plan is if it is newer than all that came before."""
     moves: list[int] = []
     for name in names:
         cycle = NEWS.get(name)
@@ -142,7 +142,7 @@ def test_some_of_the_orders_through_a_real_bucket_and_queue(
 
 
 def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
-    """Of the messages that were dealt with, what they are, in the order in which they came."""
+    """Return a list that will hold what came and was dealt with, in the order in which it came."""
     came: list[str] = []
     take: Any = receiving.inbox.take
     names = {body: name for name, body in bodies.items()}

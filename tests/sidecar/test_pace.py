@@ -43,7 +43,7 @@ def _reading(used_bytes: int, keys: int) -> ServerReading:
 
 
 def _next(pace: Pace, state: ServerState, keys: int, budget_bytes: int) -> ServerState:
-    """After what is due now; it evicts at once."""
+    """Return the state after what is due now; it evicts at once."""
     used = state.held_bytes
     (slowed,) = pace.slowed([state], {"s": _reading(used, keys)}, {}, budget_bytes)
     for transition in resolve([slowed], budget_bytes):

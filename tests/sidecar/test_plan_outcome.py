@@ -103,8 +103,8 @@ def after(
     a_before: float = 0.1,
     rate: float = 1.0,
 ) -> Check:
-    """What is said when 10,000 reads of each have come, and B misses so many; by the curves of the
-    window, sampled at this rate, A would have missed ``a_before`` with what it had."""
+    """Return what is said when 10,000 reads of each have come, and B misses so many; by the curves
+    of the window, sampled at this rate, A would have missed ``a_before`` with what it had."""
     sizes = {"a": 16 * MB, "b": 4 * MB}
     misses = {"a": 1000, "b": round(10_000 * missed)}
     made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})

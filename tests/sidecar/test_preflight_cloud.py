@@ -27,7 +27,7 @@ Found = Callable[[str], list[Finding]]
 
 @pytest.fixture(autouse=True)
 def subscription(cloud: SignedCloud) -> Iterator[str]:
-    """Of the queue, as the stack makes it, to what S3 tells of plans; beside a function that
+    """Subscribe the queue, as the stack does, to what S3 tells of plans; beside a function that
     observations start."""
     queue = cloud.sqs.get_queue_attributes(QueueUrl=cloud.queue_url, AttributeNames=["QueueArn"])
     made = cloud.sns.subscribe(
@@ -56,7 +56,7 @@ def _tell_of_plans(cloud: SignedCloud, *prefixes: str) -> None:
 
 @pytest.fixture
 def found(write_node: WriteNode) -> Found:
-    """What is found of a cloud with this ``[controller]``."""
+    """Return what is found of a cloud with this ``[controller]``."""
 
     def look(controller: str) -> list[Finding]:
         config = load_config(write_node(URLS, more=controller))

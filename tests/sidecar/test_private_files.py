@@ -146,7 +146,7 @@ def test_a_group_or_an_owner_may_exchange_what_lies_below(tmp_path: Path) -> Non
 def _set_list(
     path: Path, entry: tuple[int, int, int], mask: int = 7, kind: str = "access", others: int = 5
 ) -> None:
-    """As ``setfacl -m u:nobody:rwx`` makes one."""
+    """Set a list as ``setfacl -m u:nobody:rwx`` makes one."""
     nobody = 0xFFFFFFFF
     every = [(0x01, 7, nobody), (0x04, others, nobody), (0x20, others, nobody)]
     entries = sorted([*every, entry, (0x10, mask, nobody)])

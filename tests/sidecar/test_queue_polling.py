@@ -190,7 +190,7 @@ class RealQueue:
         self._sqs.delete_message(**parameters)
 
     def until_idle(self) -> None:
-        """Until its thread waits for an expectation, and asks no more."""
+        """Wait until its thread waits for an expectation, and asks no more."""
         assert self._event.idle.wait(20)
 
     def expect(self, cycle: int) -> None:

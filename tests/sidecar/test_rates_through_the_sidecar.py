@@ -58,7 +58,7 @@ class SteadyLoad:
         self._thread.join()
 
     def rates_per_second(self, since: float, until: float) -> list[float]:
-        """Of each step: on a busy machine some are less, and then more, than the schedule's."""
+        """Return each step's rate: on a busy machine some are less, then more, than scheduled."""
         starts = np.arange(since, until - STEP_SECONDS, STEP_SECONDS)
         return [
             REQUESTS * sum(start < at <= start + STEP_SECONDS for at in self.sent) / STEP_SECONDS

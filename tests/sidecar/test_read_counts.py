@@ -42,7 +42,7 @@ def counted(steps: Past) -> ReadCounts:
 
 
 def weights(steps: Past, half_life_cycles: float) -> list[float]:
-    """Of each step, the last one counts whole."""
+    """Return the weight of each step; the last one counts whole."""
     ages = range(len(steps) - 1, -1, -1)
     return [float(0.5 ** (age / STEPS_A_CYCLE / half_life_cycles)) for age in ages]
 

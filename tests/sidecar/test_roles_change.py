@@ -29,7 +29,7 @@ BUDGET = 48 * MB
 
 
 def follow(replica: LocalServer, primary: LocalServer) -> None:
-    """As an operator or Sentinel has it."""
+    """Make a replica follow, as an operator or Sentinel does."""
     port = free_port()
     primary.client.config_set("port", port)
     replica.client.config_set("repl-diskless-sync-delay", 0)

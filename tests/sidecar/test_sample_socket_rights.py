@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
 
 
 def _connects(path: Path, user: int, *groups: int) -> bool:
-    """In a process of its own: the interpreter may be in a folder that only root can read."""
+    """Connect in its own process: the interpreter may be in a folder that only root can read."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -29,7 +29,7 @@ MODULE = BUILD / "lib" / "spreds.so"
 
 
 class PatientLoad(Load):
-    """One that outlives a restart of its server."""
+    """Is a load that outlives a restart of its server."""
 
     def _run(self) -> None:
         while not self._stop.is_set():

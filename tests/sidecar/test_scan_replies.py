@@ -22,7 +22,7 @@ from tests.sidecar.fixtures import StartServer
 
 
 def in_parts(reply: bytes, size: int = 1 << 20) -> Callable[[int], bytes]:
-    """What receives it so."""
+    """Return what receives the reply in parts."""
     parts = [reply[start : start + size] for start in range(0, len(reply), size)]
     return lambda _: parts.pop(0) if parts else b""
 

@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs/develop/documents.md"
 
 
 def plan_equally(document: bytes) -> bytes:
-    """By the page's program, with nothing but the standard library."""
+    """Plan by the page's program, with nothing but the standard library."""
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", PLANNER], input=document, capture_output=True, check=True
     ).stdout

@@ -28,7 +28,7 @@ MB = 1 << 20
 
 @pytest.fixture
 def endless_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a server that hangs waits for longer than any test."""
+    """Let who waits for a server that hangs wait for longer than any test."""
     for module, name in (
         (redis_server, "TIMEOUT_SECONDS"),
         (background_reading, "TIMEOUT_SECONDS"),

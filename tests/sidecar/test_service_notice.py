@@ -30,7 +30,7 @@ class Manager:
             self.told.append(self.socket.recv(4096).decode())
 
     def waiting(self) -> list[str]:
-        """What was told and not read so far."""
+        """Return what was told and not read so far."""
         self.socket.setblocking(False)
         found = []
         try:

@@ -64,7 +64,7 @@ class Bucket:
         return asked
 
     def change(self, weight: float, server: str = "sessions", *, marked: bool = True) -> None:
-        """As a team does it, elsewhere."""
+        """Change settings as a team does it, elsewhere."""
         self.others.put(settings_key(NODE, server), _settings(weight).dumps())
         if marked:
             mark_changed(self.others, NODE, server)

@@ -46,7 +46,7 @@ def sidecar(path: Path) -> Iterator[Sidecar]:
 
 
 def _next_plan(sidecar: Sidecar) -> dict[str, ServerPlan]:
-    """Of an observation that has been made since now."""
+    """Wait for the plan of an observation that has been made since now."""
     cycles = sidecar.cycles
     wait = threading.Event()
     for _ in range(2000):

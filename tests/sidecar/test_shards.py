@@ -41,7 +41,7 @@ def distances(
 
 
 def naive_distances(keys: list[int], sizes: dict[int, int]) -> list[float]:
-    """By definition: bytes of the distinct objects since the last access, and the object's own."""
+    """Count by definition: bytes of the distinct objects since the last access, and its own."""
     told = []
     for place, key in enumerate(keys):
         before = [i for i in range(place) if keys[i] == key]

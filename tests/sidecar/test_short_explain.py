@@ -18,7 +18,7 @@ from tests.sidecar.fixtures import WriteNode
 
 @pytest.fixture
 def told() -> dict[str, Any]:
-    """A status document."""
+    """Return a status document."""
     return example_status()
 
 

@@ -18,7 +18,7 @@ DOWN = "INFO: Error 111 connecting to 127.0.0.1:7006. Connection refused."
 
 
 def _status(**changes: Any) -> dict[str, Any]:
-    """Of six servers that are well, in mode apply."""
+    """Return the status of six servers that are well, in mode apply."""
     told = example_status()
     usual = {**told["servers"][0], "keep_reason": None, "settings_by": None}
     told["servers"] = [{**usual, "name": name, "target_bytes": 2048 * MIB} for name in NAMES]

@@ -73,7 +73,7 @@ def test_the_cycle_goes_on_counting_after_a_crash(path: Path) -> None:
 
 
 def _made_a_folder(file: Path) -> bool:
-    """In the file's place; the sidecar may write the file again before."""
+    """Make a folder in the file's place; the sidecar may write the file again before."""
     file.unlink(missing_ok=True)
     with suppress(FileExistsError):
         file.mkdir()
@@ -179,7 +179,7 @@ def test_a_reload_with_a_mistake_keeps_the_old_configuration(
 
 
 def hung_up_on_as_it_starts(arguments: Sequence[str]) -> int:
-    """As a service manager's reload comes when it pleases."""
+    """Send SIGHUP as it starts: a service manager's reload comes when it pleases."""
     load = node.load_config
 
     def load_and_hang_up(path: Path) -> SidecarConfig:

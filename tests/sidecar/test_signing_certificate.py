@@ -1,4 +1,4 @@
-"""Whose certificates sign messages: by host, name, key, date and chain."""
+"""Tests whose certificates sign messages: by host, name, key, date and chain."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def certificate(
     is_authority: bool | None = False,
     ends: timedelta = timedelta(days=9),
 ) -> x509.Certificate:
-    """As an authority would sign it."""
+    """Make a certificate as an authority would sign it."""
     common = [x509.NameAttribute(x509.NameOID.COMMON_NAME, name)] if name else []
     builder = (
         x509.CertificateBuilder()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be othe
 
 @contextmanager
 def user(uid: int, group: int | None = GROUP, umask: int = 0o077) -> Iterator[None]:
-    """As this user, whose own group has its number, and who is in ``group`` as well."""
+    """Act as this user, whose own group has its number, and who is in ``group`` as well."""
     groups, before = os.getgroups(), os.umask(umask)
     os.setgroups([group] if group is not None else [])
     os.setegid(uid)
@@ -45,7 +45,7 @@ def tmp_path(folder_of_all: Path) -> Path:
 
 @pytest.fixture
 def path(write_node: WriteNode, tmp_path: Path) -> Path:
-    """As docs/operate/teams.md says: nobody but the operator reads the file and its secrets."""
+    """Write files as docs/operate/teams.md says: the operator alone reads it and its secrets."""
     (tmp_path / "a.secret").write_text("hunter2")
     keys = 'password_file = "a.secret"\nmaximum = "16mb"'
     more = '[controller]\nkind = "embedded"\nfolder = "documents"\n'

@@ -65,7 +65,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FolderStor
 
 
 def _write(store: FolderStore | S3Store, server: str, body: bytes | None) -> None:
-    """As the command does; ``None`` removes the document."""
+    """Write settings as the command does; ``None`` removes the document."""
     if body is None:
         store.delete(settings_key("n1", server))
     else:

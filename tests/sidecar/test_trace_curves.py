@@ -61,7 +61,7 @@ def chunk(keys: list[int], sizes: list[int] | None = None) -> TraceChunk:
 
 
 def naive_distances(keys: list[int], weights: list[int]) -> tuple[list[int], int]:
-    """For each request but the first ones for a key: the smallest cache that hits it."""
+    """Return the smallest cache that hits each request, but for the first ones for a key."""
     stack: list[tuple[int, int]] = []  # most recent first
     distances, cold = [], 0
     for key, weight in zip(keys, weights, strict=True):
@@ -184,7 +184,7 @@ def test_sampled_curves_are_close_to_the_exact_one(compiled):
     grid = np.linspace(200, 20_000, 100)
 
     def error(**how: float) -> float:
-        """Median of salts of the mean absolute error."""
+        """Return the median of salts of the mean absolute error."""
         return float(
             np.median(
                 [

@@ -46,7 +46,7 @@ def ask(tmp_path, capsys):
 
 
 def hash_of(key: int) -> int:
-    """Of 62 bits."""
+    """Return a hash of 62 bits."""
     return key * 0x9E3779B97F4A7C15 % 2**62
 
 

@@ -41,7 +41,7 @@ def random_costs(servers: int, units: int, seed: int, *, cliffs: bool) -> np.nda
 
 
 def least_cost(costs: np.ndarray) -> float:
-    """Of all divisions into whole units."""
+    """Return the least cost of all divisions into whole units."""
     servers, units = len(costs), costs.shape[1] - 1
     return min(
         sum(float(costs[place, unit]) for place, unit in enumerate(division))
@@ -277,7 +277,7 @@ def in_all_groups(depth_mebibytes: float, times: int = 1) -> Reads:
 
 
 def seeming_gain(counts: dict[str, ReadCounts], sizes: dict[str, int]) -> float:
-    """Of all cost."""
+    """Return the gain as a share of all cost."""
     costs = PLANNER.miss_costs(counts, MEMORY, by_group=True).mean(axis=0)
     now = cost_of(PLANNER.units(sizes), costs)
     total = now + PLANNER.hit_costs(counts, MEMORY)

@@ -32,7 +32,7 @@ def path(write_node: WriteNode) -> Path:
 
 @pytest.fixture
 def documents(tmp_path: Path) -> FolderStore:
-    """With an observation in which both servers would gain as much by more memory."""
+    """Store an observation in which both servers would gain as much by more memory."""
     sizes = np.arange(1, 33) * float(MB)
     curve = MissRatioCurve(sizes, 0.9 * np.exp(-sizes / (16 * MB)))
     servers = tuple(

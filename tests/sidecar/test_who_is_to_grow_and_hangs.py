@@ -36,7 +36,7 @@ def servers(start_server: StartServer) -> Iterator[Servers]:
 
 
 def _node(write_node: WriteNode, servers: Servers, more: str) -> Path:
-    """Of a node whose sidecar was interrupted on the way."""
+    """Write the file of a node whose sidecar was interrupted on the way."""
     path = write_node(servers, budget="40mb", more=more)
     with StateStore(path.parent / "state.json").update() as state:
         state.targets_bytes = dict(PLANNED)

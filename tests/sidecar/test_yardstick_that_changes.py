@@ -72,7 +72,7 @@ class Node:
         self._now_seconds, self._age_steps = 0.0, 0
 
     def cycle(self) -> None:
-        """As many steps as a cycle has, with a plan when it is due."""
+        """Make as many steps as a cycle has, with a plan when it is due."""
         for _ in range(STEPS_A_CYCLE):
             for name, depth in MEAN_DEPTHS.items():
                 depths = self._random.exponential(depth, READS_A_STEP) * MEBIBYTE

@@ -120,7 +120,7 @@ def receiver(endpoint: str) -> Iterator[SampleReceiver]:
 
 @pytest.fixture
 def refused(receiver: SampleReceiver) -> Refused:
-    """How many connections were ended for a reason, after a look at what has come."""
+    """Return how many connections were ended for a reason, after a look at what has come."""
 
     def count(reason: str) -> int:
         receiver.receive(0.01)

@@ -99,7 +99,7 @@ def _accept(listener: socket.socket, context: ssl.SSLContext, target: Target) ->
 
 
 def _serve(plain: socket.socket, context: ssl.SSLContext, target: Target) -> None:
-    """By one thread for both directions: OpenSSL's connections are not for two at once."""
+    """Serve both directions with one thread: OpenSSL's connections are not for two at once."""
     try:
         with context.wrap_socket(plain, server_side=True) as client, _connected(target) as server:
             while True:

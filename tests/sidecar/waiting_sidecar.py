@@ -56,7 +56,7 @@ class WaitingSidecar:
         return dict(self.cloud.sign(self.cloud.message(text, **fields)))
 
     def post(self, body: bytes | dict[str, Any]) -> int:
-        """Status of the answer."""
+        """Post a body and return the status of the answer."""
         if isinstance(body, dict):
             body = json.dumps(body).encode()
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)

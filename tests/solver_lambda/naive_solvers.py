@@ -106,7 +106,7 @@ def lagrangian_value(problem: PartitionProblem, price: float) -> float:
 def random_problem(
     generator: np.random.Generator, servers: int, units: int, shape: str = "any"
 ) -> PartitionProblem:
-    """Utilities without any shape.
+    """Draw a problem whose utilities have no shape.
 
     ``any``: rising, flat or falling; ``whole``: the same in small integers, full of ties;
     ``rising``: always rising, so that no two steps tie.

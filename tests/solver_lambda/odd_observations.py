@@ -15,7 +15,7 @@ NOW_SECONDS = 1e6
 
 
 def one_in(times: int, rare: st.SearchStrategy, usual: st.SearchStrategy) -> st.SearchStrategy:
-    """Mostly the usual."""
+    """Draw mostly the usual."""
     return st.integers(1, times).flatmap(lambda n: rare if n == times else usual)
 
 

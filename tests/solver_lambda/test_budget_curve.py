@@ -27,7 +27,7 @@ def asking(observation: Observation, **changes: object) -> Observation:
 
 
 def figures(observation: Observation, sizes_bytes: list[int]) -> tuple[float, float]:
-    """Mean access time and misses a second, server by server."""
+    """Return the mean access time and misses a second, server by server."""
     share, seconds, misses = shares(observation.servers), 0.0, 0.0
     for server, size in zip(observation.servers, sizes_bytes, strict=True):
         ratio = float(server.curve.miss_ratio([size])[0])
@@ -38,7 +38,7 @@ def figures(observation: Observation, sizes_bytes: list[int]) -> tuple[float, fl
 
 
 def best_of_all(observation: Observation, budget_bytes: int) -> float:
-    """Of two servers: each size of the first in steps of a quarter of a unit."""
+    """Try for two servers each size of the first, in steps of a quarter of a unit."""
     least = observation.unit_bytes
     return min(
         figures(observation, [size, budget_bytes - size])[0]

@@ -274,7 +274,7 @@ def mutated(document: Any, path: tuple[str | int, ...], value: str) -> str:
 
 
 def check(error: Exception, source: str = "file.json: ") -> None:
-    """One short sentence."""
+    """Check that it is one short sentence."""
     assert str(error).startswith(source)
     assert len(str(error)) < LONGEST_MESSAGE
     assert "\n" not in str(error)

@@ -76,7 +76,7 @@ def test_the_test_event_of_s3_is_ignored(s3):
 
 
 def handed_on(*events: dict[str, Any]) -> dict[str, Any]:
-    """As SNS calls a function."""
+    """Hand on events as SNS calls a function."""
     return {
         "Records": [
             {

@@ -55,7 +55,7 @@ def sampled(generator: np.random.Generator, curve: MissRatioCurve) -> MissRatioC
 
 
 def changes_of_a_stationary_load(make_observation, kind, servers, seed, **planning):
-    """In each of 24 cycles, after those in which the sizes settle."""
+    """Return the changes while the sizes settle, and those in each of 24 cycles after that."""
     base = make_observation(servers, seed=seed, **planning)
     generator = np.random.default_rng((servers, seed))
     if kind == "smooth":

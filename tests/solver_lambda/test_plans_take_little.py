@@ -328,7 +328,7 @@ def test_nobody_shrinks_while_memory_is_left(observation):
 
 
 def spare_in_force(observation: Observation) -> int:
-    """What the budget has above the sizes in force, taken into each server's bounds."""
+    """Return what the budget has above the sizes in force, taken into each server's bounds."""
     needed = 0
     for item in observation.servers:
         high = item.maximum_bytes or observation.budget_bytes

@@ -41,7 +41,7 @@ def shapeless(seed: int, servers: int, units: int, shape: str = "any") -> Partit
 
 
 def problems(servers: int, units: int) -> st.SearchStrategy[PartitionProblem]:
-    """With up to so many servers and units."""
+    """Draw problems with up to so many servers and units."""
     return st.builds(
         shapeless,
         st.integers(0, 2**32),

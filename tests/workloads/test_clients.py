@@ -35,7 +35,7 @@ def server():
 
 
 def naive_hits(keys: list[bytes]) -> int:
-    """Of a cache without a limit: one request after the other."""
+    """Count the hits of a cache without a limit: one request after the other."""
     cache: set[bytes] = set()
     hits = 0
     for key in keys:

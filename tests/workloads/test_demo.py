@@ -33,7 +33,7 @@ HALVES = {"static", "spreds"}
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[str, dict[str, Any], str]:
-    """What it printed, its result and its report."""
+    """Return what it printed, its result and its report."""
     if not CDK.exists():
         pytest.skip("the CDK command is not installed")
     if not (BUILD / "bin/redis-server").exists():
@@ -114,7 +114,7 @@ def server(name: str, key_count: int) -> DemoServer:
 
 
 def half(*seconds: float) -> HalfResult:
-    """With two equal servers' mean access times in the first and in the second half of the load."""
+    """Make a half with two equal servers' mean access times in its first and second half."""
     tallies = [
         {name: Tally(requests, 0, total) for name in ("wide", "narrow")}
         for requests, total in ((2000, 2000 * seconds[0]), (4000, 2000 * sum(seconds)))

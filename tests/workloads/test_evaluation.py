@@ -24,7 +24,7 @@ COSTS = "figure-8-6"
 def run(
     *arguments: object, timeout: float = 60, temporary: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """As a job in the background: it is not interrupted."""
+    """Run as a job in the background: it is not interrupted."""
     return subprocess.run(
         [sys.executable, "-m", "workloads", "experiment", *map(str, arguments)],
         cwd=ROOT,

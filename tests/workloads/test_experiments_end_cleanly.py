@@ -64,7 +64,7 @@ def plays(temporary: Path) -> bool:
 
 
 def sends(_temporary: Path) -> bool:
-    """Clients have their processes."""
+    """Whether clients have their processes."""
     return any("spawn_main" in line for line in processes_with(str(_temporary)))
 
 

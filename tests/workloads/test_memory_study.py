@@ -25,7 +25,7 @@ MB = 1 << 20
 
 
 def figures(seconds: dict[int, tuple[float, float]], peak_bytes: int = 60 * MB) -> dict[str, Any]:
-    """By size, of a cold start and a warm run; each seen five times, a little apart."""
+    """Return figures by size, of a cold and a warm run; each seen five times, a little apart."""
     return {
         "is_grouped": True,
         "chosen_mb": 512,

@@ -83,7 +83,7 @@ def test_the_simulated_server_does_as_a_real_one(name: str) -> None:
 
 @dataclass(frozen=True)
 class Played:
-    """On a real server.
+    """Tells what was played on a real server.
 
     ``counted``: misses, evictions and expiries of each part; ``weights``: what each key takes;
     ``baseline_bytes``: what the server holds beside keys at the end, with its client's buffers.

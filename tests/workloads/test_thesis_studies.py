@@ -90,7 +90,7 @@ def test_loads_are_those_of_their_seed():
 
 
 def misses_seconds(asked: dict[str, Load], sizes_bytes: dict[str, int]) -> float:
-    """What all misses take, the second part of (8.2), by playing exact LRU."""
+    """Return what all misses take, the second part of (8.2), by playing exact LRU."""
     total = 0.0
     for server, load in asked.items():
         requests = requests_of(load)
@@ -114,7 +114,7 @@ def test_the_best_fixed_sizes_are_the_best_that_playing_finds():
 
 
 def data_of_gaps(gaps: dict[str, dict[int, float]]) -> dict:
-    """One seed, one instance."""
+    """Make data of one seed and one instance."""
     return {
         "units": 1024,
         "instances": 1,
