@@ -35,4 +35,4 @@ def ended_after(limit_seconds: float, connection: socket.socket) -> Iterator[Non
         limit.cancel()
         held.close()
         if over.is_set():
-            raise TimeoutError(f"no answer within {limit_seconds:.2g} s")
+            raise TimeoutError(f"no answer within {round(limit_seconds, 1):g} s")

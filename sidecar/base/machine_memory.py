@@ -69,7 +69,7 @@ def cgroup_limits_bytes(cgroup: Path) -> list[int]:
 
 
 def folder_limits_bytes(folder: Path) -> list[int]:
-    """The limits that are set on this very cgroup. Raises as ``cgroup_limits_bytes``."""
+    """Return the limits that are set on this very cgroup. Raises as ``cgroup_limits_bytes``."""
     limits = []
     for name in LIMIT_FILES:
         try:

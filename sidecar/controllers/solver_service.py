@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import io
 import json
@@ -12,7 +11,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -199,7 +198,7 @@ class SolverService:
     def _connected(self, connection: http.client.HTTPConnection) -> Iterator[None]:
         """Connect, and end that after its limit, also amid a handshake. Raises TimeoutError."""
         create = connection._create_connection  # type: ignore[attr-defined]
-        with contextlib.ExitStack() as ended:
+        with ExitStack() as ended:
 
             def created(*where: Any) -> socket.socket:
                 plain: socket.socket = create(*where)
