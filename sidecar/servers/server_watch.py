@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
@@ -33,6 +34,8 @@ from sidecar.state.state_store import StateStore, note_installed
 log = logging.getLogger(__name__)
 
 LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at again soon
+# Whoever hangs up after each answer is read at once no more often than this.
+_HANG_UP_SECONDS = 1.0
 
 
 class ServerWatch:
@@ -52,6 +55,7 @@ class ServerWatch:
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
         self._full_bytes = 0  # in which it evicted between its last two readings
+        self._restarts_from = -math.inf  # monotonic: a hang-up before it is no sign of a restart
         self._has_come = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
@@ -158,8 +162,11 @@ class ServerWatch:
 
     def comes_back(self) -> bool:
         """Whether it is, just now, a process that has not been read yet, or an answer at last."""
-        if self.contact.is_free and not (self._last and self.contact.hung_up()):
-            return False
+        if self.contact.is_free:
+            now = time.monotonic()
+            if now < self._restarts_from or not (self._last and self.contact.hung_up()):
+                return False
+            self._restarts_from = now + _HANG_UP_SECONDS
         return self._read_now(LOOK_PATIENCE_SECONDS) is not None
 
     def state(self, target_bytes: int) -> ServerState:

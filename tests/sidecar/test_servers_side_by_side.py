@@ -110,6 +110,29 @@ def test_one_that_comes_back_is_cut_before_anything_else(
     assert node.maxmemory() == {"s0": 10 * MB, "s1": 12 * MB, "s2": 26 * MB}
 
 
+def _is_read_at_once(watch: server_watch.ServerWatch) -> bool:
+    """Whether it is read before the next step, however slow its answer is."""
+    came_back = watch.comes_back()
+    if watch.contact.is_free:
+        return came_back
+    watch.contact.wait(WAIT_LIMIT_SECONDS)
+    return watch.comes_back()
+
+
+def test_who_hangs_up_again_and_again_is_not_read_at_once_each_time(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_watch, "_HANG_UP_SECONDS", 4 * WAIT_LIMIT_SECONDS)
+    node = make_node("16mb", "16mb")
+    node.actuator.read_all()
+    watch = node.actuator._watches["s0"]
+    for expected in (True, False, False):
+        node.servers["s0"].client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        wait_until(watch.contact.hung_up, node.metrics.snapshot)
+        assert _is_read_at_once(watch) is expected
+        node.actuator.read_all()
+
+
 def test_a_user_who_may_not_ask_for_tables_is_counted_once(
     make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
