@@ -272,7 +272,7 @@ class ObservationCycle:
             window = windows[server.name]
             lasting_bytes = self._lasting_needs.over(server.name, window.lasting_bytes)
             estimate = self._monitors[server.name].observe(
-                reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.memory
+                reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.half_life
             )
             # A plan goes on from the last one, not from how far the servers have come, nor from
             # what they gave for a while; one who is only watched has so far what it uses.

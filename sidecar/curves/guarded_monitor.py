@@ -55,7 +55,7 @@ class GuardedMonitor(ServerMonitor):
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: HalfLife | None = None,
+        half_life: HalfLife | None = None,
     ) -> Estimate | None:
         """Close a window as ``ServerMonitor`` does; ``None`` also where that cannot be done.
 
@@ -66,7 +66,7 @@ class GuardedMonitor(ServerMonitor):
             self._begin_anew()
 
         def observe() -> Estimate | None:
-            found = super(GuardedMonitor, self).observe(reading, budget_bytes, window, memory)
+            found = super(GuardedMonitor, self).observe(reading, budget_bytes, window, half_life)
             if found is not None and not found.request_rate_per_second <= MOST_RATE:
                 raise ValueError(f"{found.request_rate_per_second:g} reads a second")
             return found

@@ -25,7 +25,7 @@ def learnt_of(monitor: ServerMonitor) -> dict[str, Array] | None:
     """Return the arrays of one monitor; ``None`` where too little is known. It is also ``None``
     where keys that are never evicted or a simulated policy would have to be known.
 
-    Objects in the order of their recency with what they weigh, counts by each memory length, and
+    Objects in the order of their recency with what they weigh, counts by each half-life, and
     what was learnt of memory, latency and error. When keys expire is not in it: the sampler tells
     that of each that does.
     """

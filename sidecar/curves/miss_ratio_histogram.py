@@ -25,13 +25,13 @@ COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
 
 
 class MissRatioHistogram:
-    """Holds fading counts of reads by stack distance, by each memory length.
+    """Holds fading counts of reads by stack distance, by each half-life.
 
     Counts are estimates of all reads (a sampled one weighs 1 / R), beside the true number of
     reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
     paper), as very frequent objects, which are rarely but heavily sampled, have short distances.
 
-    Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each memory length and two more, about 340 KB.
+    Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each half-life and two more, about 340 KB.
 
     Attributes:
         counts: shape (k + 1,).

@@ -127,7 +127,7 @@ _REWEIGH_RATIO = 0.01
 class ServerMonitor:
     """Follows one server across windows, and across its restarts.
 
-    Recency is never reset, only what was counted fades, by each memory length. ``live_objects`` as
+    Recency is never reset, only what was counted fades, by each half-life. ``live_objects`` as
     for ``Shards``; ``cycle_seconds`` is the longest time between two plans.
 
     Attributes:
@@ -223,12 +223,12 @@ class ServerMonitor:
         reading: ServerReading,
         budget_bytes: int,
         window: ReadingWindow | None = None,
-        memory: HalfLife | None = None,
+        half_life: HalfLife | None = None,
     ) -> Estimate | None:
         """Close the window that the previous call opened; the first call only opens one.
 
         ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
-        meanwhile. With a ``memory`` its rate and curve are what is expected from now on, without
+        meanwhile. With a ``half_life`` its rate and curve are what is expected from now on, without
         one what was in the last window, the curve with the windows before it. ``None`` also after
         a restart of the server, and when no time has passed.
         """
@@ -262,9 +262,11 @@ class ServerMonitor:
             self.anchor.add(served.misses, missed, served.reads)
             self._unfilled.compare(served, missed, self.shards.rate)
         if not self.counts.seconds.by(CYCLE):
-            memory = None  # no step is over: there is nothing to look ahead from
+            half_life = None  # no step is over: there is nothing to look ahead from
         swing = window.baseline_swing_bytes if window else 0
-        return self._estimate(reading, served, window_reads, seconds, budget_bytes, swing, memory)
+        return self._estimate(
+            reading, served, window_reads, seconds, budget_bytes, swing, half_life
+        )
 
     def _estimate(
         self,
@@ -274,21 +276,21 @@ class ServerMonitor:
         seconds: float,
         budget_bytes: int,
         swing_bytes: int,
-        memory: HalfLife | None,
+        half_life: HalfLife | None,
     ) -> Estimate:
-        depths, raw = self.counts.miss_ratios(memory.shape if memory else CYCLE)
+        depths, raw = self.counts.miss_ratios(half_life.shape if half_life else CYCLE)
         empty_bytes = self.counts.empty_bytes
         least = least_depth_bytes(self._depth_bytes, budget_bytes) + empty_bytes
         self.counts.end_window(least, budget_bytes, self.shards.rate)
-        error = self._error(memory, (depths, raw), budget_bytes, swing_bytes)
+        error = self._error(half_life, (depths, raw), budget_bytes, swing_bytes)
         keep_reason = unknown_reason(
             reading, self.warm_up, samples=self.samples_taken, served=served
         )
         if keep_reason and served.miss_ratio is not None and self.samples_taken < FEWEST_SAMPLES:
             # All that is known is what the server says of the size that it has.
             raw = np.full(len(depths), served.miss_ratio)
-        ahead = self.counts.growth_margin.depths(depths) if memory else depths
-        remembered = self.counts.reads(memory) if memory else None
+        ahead = self.counts.growth_margin.depths(depths) if half_life else depths
+        remembered = self.counts.reads(half_life) if half_life else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
         curve, enough_bytes = self._unfilled.agreed(curve, reading, self.cycle_seconds)
         self.counts.window_error.predict(curve)
@@ -313,16 +315,16 @@ class ServerMonitor:
 
     def _error(
         self,
-        memory: HalfLife | None,
+        half_life: HalfLife | None,
         curve: tuple[FloatArray, FloatArray],
         budget_bytes: int,
         swing_bytes: int,
     ) -> float:
-        if memory and (unknown := self.counts.growth_margin.error_ratio):
+        if half_life and (unknown := self.counts.growth_margin.error_ratio):
             return unknown
         return stated_error(
             self.counts,
-            memory.shape if memory else CYCLE,
+            half_life.shape if half_life else CYCLE,
             curve,
             self.anchor.drift_ratio,
             depth_bytes=self._depth_bytes,

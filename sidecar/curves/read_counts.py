@@ -1,4 +1,4 @@
-"""Holds what was counted of one server's reads, by each memory, and the misses that it stands
+"""Holds what was counted of one server's reads, by each half-life, and the misses that it stands
 for."""
 
 from __future__ import annotations
@@ -290,56 +290,58 @@ class ReadCounts:
         found = np.stack([np.interp(held, depths_bytes, row) for row in rows])
         return eviction.bent(found), held
 
-    def reads(self, memory: HalfLife | None) -> float:
-        """Return the reads a second: by a memory, or in the last step (``None``)."""
+    def reads(self, half_life: HalfLife | None) -> float:
+        """Return the reads a second: by a half-life, or in the last step (``None``)."""
         reads, seconds = self.histogram.reads, self.seconds
-        if memory is None:
+        if half_life is None:
             return float(reads.last) / max(1e-9, float(seconds.last))
-        if self.expects(memory):
-            return self.expected[memory.rate]
-        place = min(memory.rate, len(HALF_LIVES_CYCLES) - 1)
+        if self.expects(half_life):
+            return self.expected[half_life.rate]
+        place = min(half_life.rate, len(HALF_LIVES_CYCLES) - 1)
         return float(reads.faded[place]) / max(1e-9, float(seconds.faded[place]))
 
-    def expects(self, memory: HalfLife) -> bool:
-        """Whether the memory is of an hour that is known."""
-        return memory.rate in self.expected
+    def expects(self, half_life: HalfLife) -> bool:
+        """Whether the half-life is of an hour that is known."""
+        return half_life.rate in self.expected
 
     def misses(
-        self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False
+        self, sizes_bytes: FloatArray, half_life: HalfLife | None, *, by_group: bool = False
     ) -> FloatArray:
-        """Return the misses a second of servers of these sizes: by a memory and looking ahead, or
-        as they were in the last step (``None``). Shape as given.
+        """Return the misses a second of servers of these sizes: by a half-life and looking ahead,
+        or as they were in the last step (``None``). Shape as given.
 
         By group: what each group of objects says, as if it stood for all; shape (GROUPS, n).
         """
         reads = self.histogram.reads
-        read = float(reads.last if memory is None else reads.faded[memory.shape])
+        read = float(reads.last if half_life is None else reads.faded[half_life.shape])
         if read <= 0:
             return np.zeros((GROUPS, len(sizes_bytes)) if by_group else len(sizes_bytes))
-        counted, depths = self._tails(memory, by_group=by_group)
-        if memory is not None:
+        counted, depths = self._tails(half_life, by_group=by_group)
+        if half_life is not None:
             depths = self.growth_margin.depths(depths)
         held = np.maximum(0.0, sizes_bytes - self.empty_bytes)
         found = np.stack([np.interp(held, depths, row) for row in counted])
-        return np.asarray((found if by_group else found[0]) / read * self.reads(memory))
+        return np.asarray((found if by_group else found[0]) / read * self.reads(half_life))
 
     def filled_bytes(self, sizes_bytes: FloatArray) -> FloatArray:
         """Return what the last step's misses fill in servers of these sizes, in bytes; shape as
         given."""
         return self.misses(sizes_bytes, None) * float(self.seconds.last) * self.object_bytes
 
-    def _tails(self, memory: HalfLife | None, *, by_group: bool) -> tuple[FloatArray, FloatArray]:
+    def _tails(
+        self, half_life: HalfLife | None, *, by_group: bool
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the misses that were counted, shape (1 or GROUPS, k), of servers with keys of k
         sizes."""
         if self.simulation is not None:
             misses, depths = self.simulation.misses, self.simulation.depths_bytes
-            groups = misses.last if memory is None else misses.faded[memory.shape]
+            groups = misses.last if half_life is None else misses.faded[half_life.shape]
             return (groups * GROUPS if by_group else groups.sum(axis=0)[None]), depths
         histogram = self.histogram
         counts, depths = histogram.counts, EDGES_BYTES
         if by_group:
             counts, depths = histogram.groups, COARSE_EDGES_BYTES
-        rows = np.atleast_2d(counts.last if memory is None else counts.faded[memory.shape])
+        rows = np.atleast_2d(counts.last if half_life is None else counts.faded[half_life.shape])
         beyond = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1] * len(rows)
         depths = np.concatenate(([0.0], depths))
         if self.eviction is not None:

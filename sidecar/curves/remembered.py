@@ -1,4 +1,4 @@
-"""Holds counts that fade, over several memory lengths at once."""
+"""Holds counts that fade, over several half-lives at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HalfLife(NamedTuple):
 DAY, WEEK = len(HALF_LIVES_CYCLES), len(HALF_LIVES_CYCLES) + 1
 """Places of rates that are expected as they were at this hour of yesterday, and of last week."""
 RHYTHMS = (HalfLife(DAY, 3), HalfLife(WEEK, 3))
-MEMORIES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), HalfLife(3, 3))
+HALF_LIVES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), HalfLife(3, 3))
 
 
 class Remembered:
@@ -55,7 +55,7 @@ class Remembered:
         self.new = np.zeros_like(self.last)
 
     def by(self, length: int) -> FloatArray:
-        """Return what a memory length holds now; shape as given."""
+        """Return what a half-life holds now; shape as given."""
         return np.asarray(self.faded[length] + self.new)
 
     def forget(self) -> None:

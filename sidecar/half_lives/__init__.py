@@ -1,2 +1,2 @@
-"""Finds which memory of the past tells best what comes: several are tried, and judged by what
+"""Finds which half-life of the past tells best what comes: several are tried, and judged by what
 came."""

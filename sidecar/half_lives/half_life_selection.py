@@ -1,4 +1,4 @@
-"""Lets memories compete: each is judged by what the plans it would have made cost next."""
+"""Lets half-lives compete: each is judged by what the plans it would have made cost next."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import MEMORIES, RHYTHMS, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.remembered import HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.rhythm_selection import RhythmSelection
 from sidecar.half_lives.virtual_division import VirtualDivision
 from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, cost_of
 
-# After so many cycles sums count half: those that choose between memories, and those that tell
+# After so many cycles sums count half: those that choose between half-lives, and those that tell
 # whether plans are better than none.
 _CHOICE_CYCLES, _TRUST_CYCLES = 1.0, 6.0
-# Standard errors by which a shorter memory must have been better than the longest, and by which
+# Standard errors by which a shorter half-life must have been better than the longest, and by which
 # one's lead over the sizes in force must be sure before it makes an early plan.
 _LEAD_ERRORS, _EARLY_ERRORS = 2.0, 1.0
-# What the sizes in force cost more than a memory's, of all cost, beyond this, step for step, is
+# What the sizes in force cost more than a half-life's, of all cost, beyond this, step for step, is
 # summed up (a CUSUM); a plan is due early when the sum exceeds the threshold.
 _SLACK = 0.01
 _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.05, 0.4
@@ -29,16 +29,16 @@ _FORGIVEN = 0.05
 # Nothing is early before so much is known, nor so soon after the last plan.
 _FIRST_STEPS, _STEPS_BETWEEN = 4, 2
 
-# The places: of the longest memory, and, after all memories, of the first sizes.
-_LONGEST, _FIRST = len(MEMORIES) - 1, len(MEMORIES)
+# The places: of the longest half-life, and, after all half-lives, of the first sizes.
+_LONGEST, _FIRST = len(HALF_LIVES) - 1, len(HALF_LIVES)
 
 
 class HalfLifeSelection:
-    """Counts what each memory's plans, and the first sizes, would have saved in the steps after
+    """Counts what each half-life's plans, and the first sizes, would have saved in the steps after
     them.
 
-    The first sizes are those from before there were plans. A memory whose plans would have cost
-    more than these, or saved less than the plans in force lost, makes none. Where no memory is
+    The first sizes are those from before there were plans. A half-life whose plans would have cost
+    more than these, or saved less than the plans in force lost, makes none. Where no half-life is
     left, the first sizes are to be gone back to.
 
     Attributes:
@@ -56,13 +56,13 @@ class HalfLifeSelection:
         self.first_bytes = dict(first_bytes)
         self.kept_bytes: Mapping[str, int] = {}
         self.may_go_back = self.knows_all = self.knows_enough = True
-        places = len(MEMORIES) + 1
+        places = len(HALF_LIVES) + 1
         # By each, a second: over the sizes in force, and over the first sizes.
         self._saved, self._saved_of_first = np.zeros(places), np.zeros(places)
         self._in_force_saved_of_first = 0.0
         # In all, by the sizes in force.
         self._spent = self._spent_steps = 0.0
-        # The lead over the longest memory, and the share saved since the last plan.
+        # The lead over the longest half-life, and the share saved since the last plan.
         self._lead, self._lead_squares = np.zeros(places), np.zeros(places)
         self._recent, self._recent_squares = np.zeros(places), np.zeros(places)
         self._threshold = _LEAST_THRESHOLD
@@ -86,11 +86,11 @@ class HalfLifeSelection:
         return self.may_go_back and self.knows_enough and self._place == _FIRST
 
     @property
-    def memory(self) -> HalfLife:
+    def half_life(self) -> HalfLife:
         """Return the one that makes the next plan, if it does not go back."""
         if self._early is None and (rhythm := self.rhythm.chosen) is not None:
             return rhythm
-        return MEMORIES[min(self._place, _LONGEST)]
+        return HALF_LIVES[min(self._place, _LONGEST)]
 
     @property
     def lost_ratio(self) -> float:
@@ -103,9 +103,9 @@ class HalfLifeSelection:
         less than it divides, return sizes in proportion to them."""
         return planner.sizes_bytes(self._first_units(planner))
 
-    def has_gained(self, memory: HalfLife) -> bool:
+    def has_gained(self, half_life: HalfLife) -> bool:
         """Whether its plans were better than the sizes in force."""
-        return memory in RHYTHMS or bool(self._saved[MEMORIES.index(memory)] > 0)
+        return half_life in RHYTHMS or bool(self._saved[HALF_LIVES.index(half_life)] > 0)
 
     def find(self, sizes_bytes: Mapping[str, int]) -> None:
         """Take these as the first sizes of servers that are new."""
@@ -144,8 +144,8 @@ class HalfLifeSelection:
                 self._judge(now - others, filled - others[_FIRST], total, steps)
         else:
             self.begin_with(planner, sizes_bytes)
-        for division, memory in zip(self._divisions, MEMORIES, strict=False):
-            division.planned = planner.plan(planner.miss_costs(counts, memory))
+        for division, half_life in zip(self._divisions, HALF_LIVES, strict=False):
+            division.planned = planner.plan(planner.miss_costs(counts, half_life))
         self._divisions[_FIRST].planned = self._first_units(planner)
         self.rhythm.plan(planner, counts, self._divisions[self._place].planned)
 
@@ -156,7 +156,7 @@ class HalfLifeSelection:
         self._planner = planner
         units = planner.units(filled_bytes)
         self._in_force = VirtualDivision(units)
-        self._divisions = [VirtualDivision(units) for _ in (*MEMORIES, _FIRST)]
+        self._divisions = [VirtualDivision(units) for _ in (*HALF_LIVES, _FIRST)]
         self.rhythm.begin_with(units)
 
     def planned(self, *, applied: bool, early: bool) -> None:
@@ -179,8 +179,8 @@ class HalfLifeSelection:
         self._planner = None
 
     def judge_later(self) -> None:
-        """What memories would have planned so far says nothing of them, as curves are still learnt:
-        their trust begins anew."""
+        """What half-lives would have planned so far says nothing of them, as curves are still
+        learnt: their trust begins anew."""
         self._saved_of_first[:] = 0.0
         self._in_force_saved_of_first = self._spent = self._spent_steps = self._judged_steps = 0.0
 
@@ -195,7 +195,7 @@ class HalfLifeSelection:
 
     def reweigh(self) -> None:
         """Let misses cost otherwise beside each other from now on. The sizes in force follow by and
-        by, for moving has its price. Memories' plans follow at once, which is no sign of another
+        by, for moving has its price. Half-lives' plans follow at once, which is no sign of another
         load. So until the former are about as good, a plan is early only if it is better than the
         latter."""
         self._is_behind = True

@@ -1,4 +1,4 @@
-"""Decides what to plan by: which memory, when, and how much of the gain may be chance.
+"""Decides what to plan by: which half-life, when, and how much of the gain may be chance.
 
 Plans made by some objects, and judged by the others, tell how much of a plan's gain may be chance.
 """
@@ -46,7 +46,7 @@ def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Obse
 def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
     """Return the sizes of servers of which ``back``, by its least sizes, breaks a bound that a team
     set. The bound may be worth more to it than all that is lost by it. One that is not met takes no
-    memory."""
+    half-life."""
     return {
         server.name: server.maxmemory_bytes
         for server, then in zip(now.servers, back.servers, strict=True)
@@ -78,7 +78,7 @@ _UNKNOWN_ERROR, _LEAST_SHARE = 0.5, 0.02
 def chance_ratio(
     planner: VirtualPlanner,
     counts: Mapping[str, ReadCounts],
-    memory: HalfLife,
+    half_life: HalfLife,
     sizes_bytes: Mapping[str, int],
     errors: float,
 ) -> float:
@@ -88,10 +88,10 @@ def chance_ratio(
     group of them judges a plan that was made by all others (leave-one-out cross-validation); the
     gain is proven as far as the mean of these exceeds so many of its standard ``errors``.
     """
-    groups = planner.miss_costs(counts, memory, by_group=True)
+    groups = planner.miss_costs(counts, half_life, by_group=True)
     whole = groups.mean(axis=0)
     now = planner.units(sizes_bytes)
-    total = cost_of(now, whole) + planner.hit_costs(counts, memory)
+    total = cost_of(now, whole) + planner.hit_costs(counts, half_life)
     if total <= 0:
         return 0.0
     seems = cost_of(now, whole) - cost_of(planner.plan(whole), whole)
@@ -103,7 +103,7 @@ def chance_ratio(
     return max(0.0, seems - proven) / total
 
 
-# Standard errors by which a gain must exceed zero: of a memory whose plans were better than the
+# Standard errors by which a gain must exceed zero: of a half-life whose plans were better than the
 # sizes in force so far, and of another. Chosen by ``python -m workloads experiment gain``: with
 # fewer, equal servers are moved about; with more, servers of which little is sampled keep sizes
 # that are bad.
@@ -166,10 +166,10 @@ class PlanningBasis:
             monitor.cycle_seconds = config.cycle.maximum_age_seconds
 
     @property
-    def memory(self) -> HalfLife | None:
+    def half_life(self) -> HalfLife | None:
         """Return what the next plan is to be made by; ``None``: the last window, as in the
         thesis."""
-        return self._scores.memory if self._looks_ahead else None
+        return self._scores.half_life if self._looks_ahead else None
 
     @property
     def is_early(self) -> bool:
@@ -185,7 +185,7 @@ class PlanningBasis:
     @property
     def basis(self) -> str:
         """Say what the next plan is to be made by, for people."""
-        if self.memory is None:
+        if self.half_life is None:
             return "the last window"
         early = ", early" if self.is_early else ""
         if self._scores.goes_back:
@@ -195,7 +195,7 @@ class PlanningBasis:
             return f"going back to the sizes from before there were plans, {lost}{early}"
         cycle_seconds = self._step_seconds * STEPS_A_CYCLE
         after = [format_duration(cycle_seconds * half) for half in HALF_LIVES_CYCLES]
-        rate, shape = self.memory
+        rate, shape = self.half_life
         if rate in _AGO_WORDS:
             ago = _AGO_WORDS[rate]
             return f"rates as at this time {ago}, curves that count half after {after[shape]}"
@@ -250,8 +250,8 @@ class PlanningBasis:
         has_bytes: Mapping[str, int] | None = None,
         needed_bytes: Mapping[str, int] | None = None,
     ) -> Observation:
-        """Return the observation made by ``memory``, with what may be chance in it; or, where plans
-        did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what
+        """Return the observation made by ``half_life``, with what may be chance in it; or, where
+        plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what
         is planned. What servers cannot evict (``needed_bytes``) they have beside their first
         sizes."""
         self._was_early = self.is_early
@@ -266,7 +266,7 @@ class PlanningBasis:
         kept_bytes = sum(s.maxmemory_bytes for s in observation.servers if s not in free)
         before, budget_bytes = self._planner, observation.budget_bytes - kept_bytes
         self._plan_by([_planned(one, one.backend_latency_seconds) for one in free], budget_bytes)
-        if (memory := self.memory) is None or self._planner is None:
+        if (half_life := self.half_life) is None or self._planner is None:
             return observation
         now = {server.name: server.maxmemory_bytes for server in free}
         self._scores.find(now)
@@ -281,9 +281,9 @@ class PlanningBasis:
         self._scores.kept_bytes = needs | kept_for_bounds(observation, first)
         if self._scores.goes_back:
             return going_back(observation, self._back_bytes(self._planner, now, learnt))
-        errors = _ERRORS if self._scores.has_gained(memory) else _MORE_ERRORS
+        errors = _ERRORS if self._scores.has_gained(half_life) else _MORE_ERRORS
         chance = chance_ratio(
-            self._planner, self._counts(), memory, observation.in_force_bytes, errors
+            self._planner, self._counts(), half_life, observation.in_force_bytes, errors
         )
         return replace(observation, chance_ratio=min(1.0, chance))
 

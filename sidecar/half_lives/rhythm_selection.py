@@ -1,8 +1,8 @@
 """Judges whether plans go by the hours of yesterday or of last week, by what that would have cost.
 
-What is known of an hour ahead is worth most before anything has changed, when no other memory sees
-a reason to move. So it does not compete by the last cycle, but by all that it would have saved over
-days, against the plans that the other memories make by themselves.
+What is known of an hour ahead is worth most before anything has changed, when no other half-life
+sees a reason to move. So it does not compete by the last cycle, but by all that it would have saved
+over days, against the plans that the other half-lives make by themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RhythmSelection:
     """Judges for one node whether plans go by these hours."""
 
     def __init__(self) -> None:
-        # Against the plans that the other memories make by themselves, and the longest one alone.
+        # Against the plans that the other half-lives make by themselves, and the longest one alone.
         self._saved, self._squares = np.zeros((2, len(RHYTHMS))), np.zeros((2, len(RHYTHMS)))
         self._lost = np.zeros(len(RHYTHMS))
         self._days = 0.0
@@ -38,7 +38,7 @@ class RhythmSelection:
 
     @property
     def chosen(self) -> HalfLife | None:
-        """Return the one to plan by; ``None``: by the other memories."""
+        """Return the one to plan by; ``None``: by the other half-lives."""
         if self._days < _LEAST_DAYS:
             return None
         sure = (self._saved - _ERRORS * np.sqrt(self._squares)).min(axis=0)
@@ -57,7 +57,7 @@ class RhythmSelection:
 
     def step(self, miss_costs: FloatArray, fills: FloatArray, longest: float, days: float) -> None:
         """Judge a step that took so much of a day, as ``VirtualDivision.step``; ``longest``: what
-        the longest memory's plans cost."""
+        the longest half-life's plans cost."""
         rivals = np.array([self._others.step(miss_costs, fills), longest])
         own = np.array([one.step(miss_costs, fills) for one in self._divisions])
         saved = days * (rivals[:, None] - own)
@@ -71,11 +71,11 @@ class RhythmSelection:
     def plan(
         self, planner: VirtualPlanner, counts: Mapping[str, ReadCounts], others: FloatArray
     ) -> None:
-        """Plan by each rhythm now; ``others``: what the other memories plan."""
+        """Plan by each rhythm now; ``others``: what the other half-lives plan."""
         self._others.planned = others
-        for division, memory in zip(self._divisions, RHYTHMS, strict=True):
-            known = any(one.expects(memory) for one in counts.values())
-            costs = planner.miss_costs(counts, memory) if known else None
+        for division, half_life in zip(self._divisions, RHYTHMS, strict=True):
+            known = any(one.expects(half_life) for one in counts.values())
+            costs = planner.miss_costs(counts, half_life) if known else None
             division.planned = others if costs is None else planner.plan(costs)
 
     def reprice(self, times: float) -> None:

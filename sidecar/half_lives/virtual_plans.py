@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import MEMORIES, HalfLife
+from sidecar.curves.remembered import HALF_LIVES, HalfLife
 from solver_lambda.solvers.hill_climbing import LookAhead
 from solver_lambda.solvers.lagrangian import lagrangian_bound
 from solver_lambda.solvers.partition_problem import PartitionProblem
@@ -81,20 +81,24 @@ class VirtualPlanner:
         self.servers = tuple(sorted(servers, key=lambda server: server.name))
 
     def most_cost(self, counts: Mapping[str, ReadCounts]) -> float:
-        """Return the cost a second, by the longest memory, had each server its minimum. The last
+        """Return the cost a second, by the longest half-life, had each server its minimum. The last
         step would not do: it may be an instant without any read."""
-        longest = MEMORIES[-1]
+        longest = HALF_LIVES[-1]
         return float(self.miss_costs(counts, longest)[:, 0].sum()) + self.hit_costs(counts, longest)
 
     def miss_costs(
-        self, counts: Mapping[str, ReadCounts], memory: HalfLife | None, *, by_group: bool = False
+        self,
+        counts: Mapping[str, ReadCounts],
+        half_life: HalfLife | None,
+        *,
+        by_group: bool = False,
     ) -> FloatArray:
         """Return what all misses cost a second, by server and units, shape (n, UNITS + 1). By
         group, the shape is (GROUPS, n, UNITS + 1); see ``ReadCounts.misses``."""
         rows = [
             server.penalty_seconds
             * counts[server.name].misses(
-                server.minimum_bytes + self._grid, memory, by_group=by_group
+                server.minimum_bytes + self._grid, half_life, by_group=by_group
             )
             for server in self.servers
         ]
@@ -108,10 +112,10 @@ class VirtualPlanner:
         ]
         return np.stack(rows) / self.unit_bytes
 
-    def hit_costs(self, counts: Mapping[str, ReadCounts], memory: HalfLife | None) -> float:
+    def hit_costs(self, counts: Mapping[str, ReadCounts], half_life: HalfLife | None) -> float:
         """Return what all reads cost a second, if every one hits."""
         return sum(
-            server.hit_seconds * counts[server.name].reads(memory) for server in self.servers
+            server.hit_seconds * counts[server.name].reads(half_life) for server in self.servers
         )
 
     def units(self, sizes_bytes: Mapping[str, int]) -> FloatArray:

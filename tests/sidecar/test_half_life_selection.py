@@ -1,4 +1,4 @@
-"""Memories in competition: which wins under which load, and when a plan is due early."""
+"""Half-lives in competition: which wins under which load, and when a plan is due early."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.remembered import HALF_LIVES, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from tests.sidecar.counted_reads import MEBIBYTE, count, step
@@ -35,14 +35,14 @@ class Load:
     def step(
         self, one: int, two: int, planned: dict[str, int], part: float = 1.0
     ) -> HalfLife | None:
-        """A step, or a part of one, with so many reads of each; the memory that a plan is due
+        """A step, or a part of one, with so many reads of each; the half-life that a plan is due
         early by."""
         for name, reads in (("one", one), ("two", two)):
             count(self.counts[name], [60.0 * MEBIBYTE] * reads)
             step(self.counts[name], part=part)
             self.counts[name].object_bytes = self.object_bytes
         self.scores.step(self.planner, self.counts, planned, part)
-        return self.scores.memory if self.scores.is_early else None
+        return self.scores.half_life if self.scores.is_early else None
 
     def steps_until_early(self, planned: dict[str, int], most: int = 50) -> int | None:
         """While only the first is read."""
@@ -57,7 +57,7 @@ def test_a_stationary_load_or_none_at_all_has_no_early_plan(steps: int, one: int
     load = Load()
     for _ in range(steps):
         assert load.step(one, two, FOR_ONE) is None
-    assert not any(load.scores.has_gained(memory) for memory in MEMORIES)
+    assert not any(load.scores.has_gained(half_life) for half_life in HALF_LIVES)
 
 
 def test_a_load_that_changes_is_planned_for_early_by_a_short_memory() -> None:
@@ -67,11 +67,11 @@ def test_a_load_that_changes_is_planned_for_early_by_a_short_memory() -> None:
     # A step says that it changed, a next one what a plan by the first would have gained.
     due = [load.step(20, 160, FOR_ONE) for _ in range(6)]
     assert due[0] is None
-    early = [memory for memory in due if memory is not None]
+    early = [half_life for half_life in due if half_life is not None]
     assert early
     assert early[0].rate == 0
     assert load.scores.has_gained(early[0])
-    assert load.scores.memory.rate == 0
+    assert load.scores.half_life.rate == 0
     assert not load.scores.has_gained(HalfLife(3, 3))
     load.scores.planned(applied=True, early=True)
     assert not load.scores.is_early
@@ -111,8 +111,8 @@ def test_plans_for_other_servers_are_not_judged() -> None:
     for _ in range(12):
         load.planner = planner_of()
         assert load.step(100, 0, FOR_TWO) is None
-    assert load.scores.memory == MEMORIES[0]
-    assert not load.scores.has_gained(MEMORIES[0])
+    assert load.scores.half_life == HALF_LIVES[0]
+    assert not load.scores.has_gained(HALF_LIVES[0])
 
 
 def test_parts_of_a_step_say_together_what_the_whole_says() -> None:
@@ -207,13 +207,13 @@ def test_what_an_order_cost_is_no_loss_by_plans() -> None:
 
 
 def test_what_was_judged_by_curves_that_were_still_learnt_takes_no_plan_back() -> None:
-    """After a restart each memory planned as it knew the load, which was not at all."""
+    """After a restart each half-life planned as it knew the load, which was not at all."""
     load = Load()
     harm(load)
     assert load.scores.goes_back
     lead = load.scores._lead.copy()
     load.scores.judge_later()
-    assert (load.scores._lead == lead).all()  # which memory is better is known as before
+    assert (load.scores._lead == lead).all()  # which half-life is better is known as before
     load.step(1000, 0, FOR_TWO)
     assert not load.scores.goes_back
 
@@ -235,7 +235,7 @@ def test_one_does_not_go_back_early_from_what_is_only_being_filled_or_hardly_kno
         load.object_bytes = MEBIBYTE // 100
         # Both miss: the first gives, and the second fills slowly.
         early = [load.step(one, two, FOR_TWO) for _ in range(10)]
-        went = any(memory is not None and load.scores.goes_back for memory in early)
+        went = any(half_life is not None and load.scores.goes_back for half_life in early)
         assert went == (one > two and knows_all)
 
 

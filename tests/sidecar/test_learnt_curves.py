@@ -14,7 +14,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.learnt import learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import MEMORIES
+from sidecar.curves.remembered import HALF_LIVES
 from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.learnt_curves import LearntCurves
 from sidecar.samples.batch import Batch
@@ -55,7 +55,7 @@ def test_a_monitor_goes_on_as_if_it_had_never_ended() -> None:
     assert np.array_equal(ours[0], theirs[0])
     assert np.array_equal(ours[1], theirs[1])
     estimates = [
-        monitor.observe(later(STATS, hits=1, misses=1), BUDGET, None, MEMORIES[-1])
+        monitor.observe(later(STATS, hits=1, misses=1), BUDGET, None, HALF_LIVES[-1])
         for monitor in (anew, goes_on)
     ]
     assert estimates[0] is not None

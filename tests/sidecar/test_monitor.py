@@ -15,7 +15,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.guarded_monitor import MOST_RATE, GuardedMonitor
 from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
-from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
+from sidecar.curves.remembered import CYCLE, HALF_LIVES, HalfLife
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.reading_window import ReadingWindow
@@ -422,16 +422,16 @@ def test_a_curve_is_of_the_usual_memory_beside_the_keys_and_says_how_far_that_sw
     assert swings.curve_error_ratio > 0.1 > known.curve_error_ratio >= steady.curve_error_ratio
 
 
-# --- What a monitor tells by a memory, and not of the last window.
+# --- What a monitor tells by a half-life, and not of the last window.
 
 
 def test_before_a_step_is_over_the_last_window_is_told_whatever_the_memory() -> None:
     stats = later(STATS, hits=2000, misses=1000)
     told = []
-    for memory in (None, MEMORIES[0]):
+    for half_life in (None, HALF_LIVES[0]):
         monitor = monitor_of(STATS)
         take(monitor, batches(zipf(3000, 3000)))
-        told.append(monitor.observe(stats, BUDGET, memory=memory))
+        told.append(monitor.observe(stats, BUDGET, half_life=half_life))
     last, remembered = told
     assert last is not None
     assert remembered is not None
@@ -446,8 +446,8 @@ def test_a_memory_tells_its_own_rate_and_a_curve_with_a_margin() -> None:
     take(monitor, taken)
     monitor.step(CYCLE_SECONDS / 12)
     monitor.step(CYCLE_SECONDS / 12)  # of silence
-    (short, _), (_, long) = MEMORIES[0], MEMORIES[-1]
-    told = observed(monitor, later(STATS), BUDGET, memory=HalfLife(short, long))
+    (short, _), (_, long) = HALF_LIVES[0], HALF_LIVES[-1]
+    told = observed(monitor, later(STATS), BUDGET, half_life=HalfLife(short, long))
     # Half of the reads, in one and a half of the time.
     assert told.request_rate_per_second == pytest.approx(30_000 / 2 / (300 * 1.5))
     # Depths are taken for 2 / √3,000 deeper than they are.
@@ -469,7 +469,7 @@ def test_keys_that_come_back_after_they_were_dropped_are_no_growth() -> None:
             monitor.step(CYCLE_SECONDS / 12)
         known_bytes.append(monitor.shards.stack.total_weight / monitor.shards.rate)
         stats = later(STATS, seconds=number * CYCLE_SECONDS, misses=number * len(cycle))
-        told = monitor.observe(stats, budget_bytes, memory=MEMORIES[0])
+        told = monitor.observe(stats, budget_bytes, half_life=HALF_LIVES[0])
     assert min(known_bytes) > 1.5 * budget_bytes  # they do come back
     assert monitor.counts.growth_margin.growth_ratio == 0
     assert told is not None

@@ -36,10 +36,10 @@ class Counted(ReadCounts):
         super().__init__()
         self._rate, self._ratios = rate, ratios
 
-    def reads(self, memory: object) -> float:
+    def reads(self, half_life: object) -> float:
         return self._rate
 
-    def misses(self, sizes_bytes, memory, *, by_group=False):  # type: ignore[no-untyped-def]
+    def misses(self, sizes_bytes, half_life, *, by_group=False):  # type: ignore[no-untyped-def]
         points = sorted(self._ratios.items())
         return self._rate * np.interp(sizes_bytes, *zip(*points, strict=True))
 

@@ -1,4 +1,4 @@
-"""What the forecast tells an observation, and when it makes one due."""
+"""What the planning basis tells an observation, and when it makes one due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import MEMORIES, STEPS_A_CYCLE
+from sidecar.curves.remembered import HALF_LIVES, STEPS_A_CYCLE
 from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.planning_basis import PlanningBasis, chance_ratio
@@ -24,7 +24,7 @@ from tests.sidecar.counted_reads import MEBIBYTE, STEP_SECONDS, count
 BUDGET = 120 * MEBIBYTE
 NAMES = ("one", "two", "three")
 EQUAL = dict.fromkeys(NAMES, BUDGET // 3)
-MORE_ERRORS = 4.0  # no memory has gained anything yet
+MORE_ERRORS = 4.0  # no half-life has gained anything yet
 
 
 def config_of(forecast: str) -> SidecarConfig:
@@ -49,7 +49,7 @@ class Node:
         self.monitors = {name: ServerMonitor(name) for name in NAMES}
         for monitor in self.monitors.values():
             monitor.calibration.object_bytes = float(MEBIBYTE)
-        self.forecast = PlanningBasis(config_of(forecast), self.monitors, 0.0)
+        self.basis = PlanningBasis(config_of(forecast), self.monitors, 0.0)
         self.now_seconds = 0.0
 
     def step(
@@ -64,7 +64,7 @@ class Node:
             depths = random.uniform(0, depth_mebibytes, times) * MEBIBYTE
             count(self.monitors[name].counts, depths, random.integers(0, 16, times))
         self.now_seconds += STEP_SECONDS
-        self.forecast.look(self.now_seconds, planned)
+        self.basis.look(self.now_seconds, planned)
 
 
 def observed(**keep_reasons: str) -> Observation:
@@ -88,16 +88,18 @@ def observed(**keep_reasons: str) -> Observation:
 def expected_chance(node: Node, names: tuple[str, ...], budget_bytes: int) -> float:
     servers = [PlannedServer(name, 200e-6, 0.02 - 200e-6, 2 * MEBIBYTE) for name in names]
     counts = {name: monitor.counts for name, monitor in node.monitors.items()}
-    memory = node.forecast.memory
-    assert memory is not None
-    return chance_ratio(VirtualPlanner(servers, budget_bytes), counts, memory, EQUAL, MORE_ERRORS)
+    half_life = node.basis.half_life
+    assert half_life is not None
+    return chance_ratio(
+        VirtualPlanner(servers, budget_bytes), counts, half_life, EQUAL, MORE_ERRORS
+    )
 
 
 def test_an_observation_tells_how_much_may_be_chance() -> None:
     node = Node()
     node.step(dict.fromkeys(NAMES, 60))
     observation = observed()
-    judged = node.forecast.judged(observation)
+    judged = node.basis.judged(observation)
     assert 0 < judged.chance_ratio < 1
     assert judged.chance_ratio == pytest.approx(expected_chance(node, NAMES, BUDGET))
     assert dataclasses.replace(judged, chance_ratio=0.0) == observation
@@ -106,15 +108,15 @@ def test_an_observation_tells_how_much_may_be_chance() -> None:
 def test_kept_servers_and_their_memory_are_left_out() -> None:
     node = Node()
     node.step(dict.fromkeys(NAMES, 60))
-    judged = node.forecast.judged(observed(two="replica"))
+    judged = node.basis.judged(observed(two="replica"))
     expected = expected_chance(node, ("one", "three"), BUDGET - BUDGET // 3)
     assert judged.chance_ratio == pytest.approx(expected)
     # What the kept one is read changes nothing.
     count(node.monitors["two"].counts, [np.inf] * 1000)
     node.monitors["two"].step(STEP_SECONDS)
-    again = node.forecast.judged(observed(two="replica"))
+    again = node.basis.judged(observed(two="replica"))
     assert again.chance_ratio == judged.chance_ratio
-    assert node.forecast.judged(observed()).chance_ratio != pytest.approx(expected)
+    assert node.basis.judged(observed()).chance_ratio != pytest.approx(expected)
 
 
 def test_where_at_most_one_server_can_change_nothing_is_chance() -> None:
@@ -122,19 +124,19 @@ def test_where_at_most_one_server_can_change_nothing_is_chance() -> None:
     node.step(dict.fromkeys(NAMES, 60))
     for kept in ({"one": "x", "two": "x"}, dict.fromkeys(NAMES, "x")):
         observation = observed(**kept)
-        assert node.forecast.judged(observation) is observation
+        assert node.basis.judged(observation) is observation
     # And the next steps go on.
     for _ in range(20):
         node.step({"three": 60}, depth_mebibytes=100)
-        assert not node.forecast.is_early
+        assert not node.basis.is_early
 
 
 def test_a_part_of_a_step_closes_none() -> None:
     node = Node()
     count(node.monitors["one"].counts, [1.0] * 10)
-    node.forecast.look(STEP_SECONDS / 2, EQUAL)
+    node.basis.look(STEP_SECONDS / 2, EQUAL)
     assert node.monitors["one"].counts.histogram.reads.new == 10
-    node.forecast.look(STEP_SECONDS, EQUAL)
+    node.basis.look(STEP_SECONDS, EQUAL)
     assert node.monitors["one"].counts.histogram.reads.new == 0
     assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / STEP_SECONDS)
 
@@ -142,13 +144,13 @@ def test_a_part_of_a_step_closes_none() -> None:
 def test_an_observation_closes_a_step_at_once_and_the_next_one_is_whole() -> None:
     node = Node()
     count(node.monitors["one"].counts, [1.0] * 10)
-    node.forecast.look(30.0, EQUAL, at_once=True)
+    node.basis.look(30.0, EQUAL, at_once=True)
     assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
-    node.forecast.look(30.0, EQUAL, at_once=True)  # no time has passed
+    node.basis.look(30.0, EQUAL, at_once=True)  # no time has passed
     assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
-    node.forecast.look(30.0 + STEP_SECONDS / 2, EQUAL)
+    node.basis.look(30.0 + STEP_SECONDS / 2, EQUAL)
     assert node.monitors["one"].counts.reads(None) == pytest.approx(10 / 30)
-    node.forecast.look(30.0 + STEP_SECONDS, EQUAL)
+    node.basis.look(30.0 + STEP_SECONDS, EQUAL)
     assert node.monitors["one"].counts.reads(None) == 0
 
 
@@ -156,12 +158,12 @@ def change(node: Node, *, observe: bool = False) -> bool:
     """Whether a plan is due early when a load leaves one server for another."""
     for _ in range(16):
         node.step({"one": 60, "two": 60, "three": 60}, depth_mebibytes=20)
-    assert not node.forecast.is_early
+    assert not node.basis.is_early
     for _ in range(6):
         if observe:
-            node.forecast.judged(observed())
+            node.basis.judged(observed())
         node.step({"one": 600}, depth_mebibytes=70)
-        if node.forecast.is_early:
+        if node.basis.is_early:
             return True
     return False
 
@@ -169,23 +171,23 @@ def change(node: Node, *, observe: bool = False) -> bool:
 def test_a_load_that_changes_makes_a_plan_due_by_the_memory_that_knows_it() -> None:
     node = Node()
     assert change(node)
-    memory = node.forecast.memory
-    assert memory in MEMORIES
-    assert memory is not None
-    assert memory.rate == 0
-    node.forecast.judged(observed())
-    node.forecast.planned(applied=True)
-    assert not node.forecast.is_early
+    half_life = node.basis.half_life
+    assert half_life in HALF_LIVES
+    assert half_life is not None
+    assert half_life.rate == 0
+    node.basis.judged(observed())
+    node.basis.planned(applied=True)
+    assert not node.basis.is_early
 
 
 def test_what_asked_for_a_plan_before_an_order_asks_for_none_after_it() -> None:
     """It asked for other sizes than those that the order has brought."""
     node = Node()
     assert change(node)
-    node.forecast.begin_anew()
-    assert not node.forecast.is_early
+    node.basis.begin_anew()
+    assert not node.basis.is_early
     node.step({"one": 600}, depth_mebibytes=70)
-    assert not node.forecast.is_early
+    assert not node.basis.is_early
 
 
 def test_observations_of_the_same_servers_do_not_hold_up_the_scores() -> None:
@@ -198,21 +200,21 @@ def test_an_early_observation_that_led_to_no_plan_was_in_vain(
     told = []
     monkeypatch.setattr(HalfLifeSelection, "planned", lambda _, **how: told.append(how))
     node = Node()
-    node.forecast.judged(observed())
-    node.forecast.planned(applied=False)
+    node.basis.judged(observed())
+    node.basis.planned(applied=False)
     assert change(node)
-    node.forecast.judged(observed())
+    node.basis.judged(observed())
     node.step({"one": 1})  # before the plan comes
-    node.forecast.planned(applied=False)
+    node.basis.planned(applied=False)
     assert told == [{"applied": False, "early": False}, {"applied": False, "early": True}]
 
 
 def test_the_last_window_is_never_early_and_nothing_of_it_is_chance() -> None:
     node = Node("last")
-    assert node.forecast.memory is None
+    assert node.basis.half_life is None
     assert not change(node)
     observation = observed()
-    assert node.forecast.judged(observation) is observation
+    assert node.basis.judged(observation) is observation
     # Counts fade all the same.
     counts = node.monitors["two"].counts.histogram.reads
     assert float(counts.by(0)) < float(counts.by(3))
@@ -222,15 +224,15 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
     node = Node()
     node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
     observation = observed()
-    judged = node.forecast.judged(observation)
+    judged = node.basis.judged(observation)
     assert not judged.goes_back
     taken = {"one": 10 * MEBIBYTE, "two": 55 * MEBIBYTE, "three": 55 * MEBIBYTE}
     for _ in range(12):
         node.step({"two": 60, "three": 60}, depth_mebibytes=50, planned=taken)
     for _ in range(12):
         node.step({"one": 6000}, depth_mebibytes=38, planned=taken)
-    assert node.forecast.basis.startswith("going back to the sizes from before there were plans")
-    judged = node.forecast.judged(observation)
+    assert node.basis.basis.startswith("going back to the sizes from before there were plans")
+    judged = node.basis.judged(observation)
     assert judged.goes_back
     for server in judged.servers:
         assert server.minimum_bytes == server.maximum_bytes == EQUAL[server.name]
@@ -245,26 +247,26 @@ def test_where_plans_did_harm_the_observation_asks_for_the_first_sizes() -> None
         if rate is not None:
             one = dataclasses.replace(one, request_rate_per_second=rate)
         asked = dataclasses.replace(observation, servers=(one, *observation.servers[1:]))
-        assert node.forecast.judged(asked).goes_back == goes, curve
-    assert node.forecast.judged(observation).goes_back
+        assert node.basis.judged(asked).goes_back == goes, curve
+    assert node.basis.judged(observation).goes_back
     # Of whom too little is known, that is what it has.
     unsure = dataclasses.replace(
         observation.servers[0], maxmemory_bytes=44 * MEBIBYTE, curve_error_ratio=0.4
     )
     two = dataclasses.replace(observation.servers[1], maxmemory_bytes=36 * MEBIBYTE)
     asked = dataclasses.replace(observation, servers=(unsure, two, observation.servers[2]))
-    assert node.forecast.judged(asked).servers[0].minimum_bytes == 44 * MEBIBYTE
+    assert node.basis.judged(asked).servers[0].minimum_bytes == 44 * MEBIBYTE
     # As far as teams leave the choice.
     less = dataclasses.replace(observation.servers[0], maximum_bytes=30 * MEBIBYTE)
     asked = dataclasses.replace(observation, servers=(less, *observation.servers[1:]))
-    assert node.forecast.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
+    assert node.basis.judged(asked).servers[0].maximum_bytes == 30 * MEBIBYTE
     # A bound that is met, and would not be then, keeps its server as it is.
     curve = MissRatioCurve(np.array([0.0, 45.0 * MEBIBYTE]), np.array([1.0, 0.0]))
     large = dataclasses.replace(observation.servers[0], maxmemory_bytes=50 * MEBIBYTE, curve=curve)
     for most_seconds, kept in ((0.02, False), (0.001, True), (1e-6, False)):
         bounded = dataclasses.replace(large, bounds={"latency_bound_seconds": most_seconds})
         asked = dataclasses.replace(observation, servers=(bounded, *observation.servers[1:]))
-        judged = node.forecast.judged(asked)
+        judged = node.basis.judged(asked)
         assert judged.goes_back
         assert judged.servers[0].minimum_bytes == (50 * MEBIBYTE if kept else EQUAL["one"])
         assert sum(server.minimum_bytes for server in judged.servers) <= BUDGET
@@ -287,7 +289,7 @@ def test_the_way_back_takes_nobody_below_what_it_had_at_first() -> None:
 
 def test_the_basis_says_how_far_back_one_looks() -> None:
     node = Node()
-    assert node.forecast.basis == "rates that count half after 5min, curves after 5min"
+    assert node.basis.basis == "rates that count half after 5min, curves after 5min"
     assert Node("last").forecast.basis == "the last window"
 
 
@@ -333,18 +335,18 @@ def test_what_a_plan_gives_has_to_be_filled_also_beside_one_that_takes_no_part(
     for _ in range(16):
         node.step(reads, depth_mebibytes=70)
     has = {} if has_mebibytes is None else {"one": has_mebibytes * MEBIBYTE}
-    node.forecast.may_go_back(True)
-    node.forecast.judged(observed(three="no_eviction: noeviction"), has)
-    node.forecast.planned(applied=True)
+    node.basis.may_go_back(True)
+    node.basis.judged(observed(three="no_eviction: noeviction"), has)
+    node.basis.planned(applied=True)
     moved = {**EQUAL, "one": 76 * MEBIBYTE, "two": 4 * MEBIBYTE}
-    in_force = node.forecast._scores._in_force
-    unit = node.forecast._planner.unit_bytes if node.forecast._planner else 1
+    in_force = node.basis._scores._in_force
+    unit = node.basis._planner.unit_bytes if node.basis._planner else 1
     filled = (has.get("one", EQUAL["one"]) - 2 * MEBIBYTE) / unit
     assert in_force._filled[0] == pytest.approx(filled)
     for _ in range(2 * STEPS_A_CYCLE):
         node.step(reads, depth_mebibytes=70, planned=moved)
-        assert not node.forecast._scores.goes_back
-    assert in_force is node.forecast._scores._in_force
+        assert not node.basis._scores.goes_back
+    assert in_force is node.basis._scores._in_force
     assert in_force._filled[0] > filled
 
 
@@ -367,10 +369,10 @@ def test_beside_a_need_the_first_sizes_are_judged_with_what_it_holds(
     node = Node()
     node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
     taken, asked = _taken(one=60, two=30, three=30)
-    assert not node.forecast.judged(asked, None, needed).goes_back
+    assert not node.basis.judged(asked, None, needed).goes_back
     for _ in range(24):
         node.step({"two": 600, "three": 600}, depth_mebibytes=38, planned=taken)
-    assert node.forecast.judged(asked, None, needed).goes_back == goes_back
+    assert node.basis.judged(asked, None, needed).goes_back == goes_back
 
 
 def test_who_goes_back_beside_a_need_keeps_that_and_no_more() -> None:
@@ -379,10 +381,10 @@ def test_who_goes_back_beside_a_need_keeps_that_and_no_more() -> None:
     node.step(dict.fromkeys(NAMES, 60), depth_mebibytes=38)
     taken, asked = _taken(one=80, two=20, three=20)
     needed = {"one": 8 * MEBIBYTE}
-    node.forecast.judged(asked, None, needed)
+    node.basis.judged(asked, None, needed)
     for _ in range(24):
         node.step({"two": 600, "three": 600}, depth_mebibytes=38, planned=taken)
-    judged = node.forecast.judged(asked, None, needed)
+    judged = node.basis.judged(asked, None, needed)
     assert judged.goes_back
     sizes = {server.name: server.maximum_bytes for server in judged.servers}
     assert sizes["one"] == pytest.approx(48 * MEBIBYTE, rel=0.02)

@@ -130,11 +130,11 @@ def test_a_check_sets_nothing_after_somebody_has_said_stop(
 class AllHits(ReadCounts):
     """More reads than any server counts were sampled, and no size misses one."""
 
-    def reads(self, memory: HalfLife | None) -> float:
+    def reads(self, half_life: HalfLife | None) -> float:
         return 1e12
 
     def misses(
-        self, sizes_bytes: FloatArray, memory: HalfLife | None, *, by_group: bool = False
+        self, sizes_bytes: FloatArray, half_life: HalfLife | None, *, by_group: bool = False
     ) -> FloatArray:
         return np.zeros_like(sizes_bytes)
 

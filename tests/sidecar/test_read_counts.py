@@ -64,9 +64,9 @@ def test_misses_are_reads_that_reach_deeper_at_the_rate_of_another_memory(
             for w, some in zip(of_shape, steps, strict=True)
         )
         expected.append(deeper / all_reads * reads_a_second if all_reads else 0.0)
-    counts, memory = counted(steps), HalfLife(rate, shape)
-    assert counts.reads(memory) == pytest.approx(reads_a_second)
-    assert counts.misses(EDGES_BYTES[::50] + EMPTY_BYTES, memory) == pytest.approx(
+    counts, half_life = counted(steps), HalfLife(rate, shape)
+    assert counts.reads(half_life) == pytest.approx(reads_a_second)
+    assert counts.misses(EDGES_BYTES[::50] + EMPTY_BYTES, half_life) == pytest.approx(
         expected, abs=TOLERANCE
     )
 
@@ -84,17 +84,19 @@ def test_those_of_the_last_step_are_neither_faded_nor_looked_ahead_of(steps: Pas
 @QUICK
 @given(past, st.sampled_from([None, HalfLife(0, 3), HalfLife(2, 2)]))
 def test_the_groups_mean_is_the_whole_on_a_coarse_grid(
-    steps: Past, memory: HalfLife | None
+    steps: Past, half_life: HalfLife | None
 ) -> None:
     counts = counted(steps)
     at_edges = COARSE_EDGES_BYTES + EMPTY_BYTES
-    whole = counts.misses(at_edges, memory)
-    groups = counts.misses(at_edges, memory, by_group=True)
+    whole = counts.misses(at_edges, half_life)
+    groups = counts.misses(at_edges, half_life, by_group=True)
     assert groups.shape == (GROUPS, len(at_edges))
     assert groups.mean(axis=0) == pytest.approx(whole, abs=TOLERANCE)
     # Between the edges there is no more than what the nearest say.
     middle = counts.misses(
-        (COARSE_EDGES_BYTES[1:] + COARSE_EDGES_BYTES[:-1]) / 2 + EMPTY_BYTES, memory, by_group=True
+        (COARSE_EDGES_BYTES[1:] + COARSE_EDGES_BYTES[:-1]) / 2 + EMPTY_BYTES,
+        half_life,
+        by_group=True,
     ).mean(axis=0)
     assert np.all(middle <= whole[:-1] + TOLERANCE)
     assert np.all(middle >= whole[1:] - TOLERANCE)
@@ -114,13 +116,13 @@ def test_a_group_speaks_for_all_objects_by_its_own_only(steps: Past) -> None:
 @QUICK
 @given(past, st.sampled_from([None, HalfLife(1, 1), HalfLife(3, 3)]))
 def test_a_larger_server_never_misses_more_and_none_misses_more_than_is_read(
-    steps: Past, memory: HalfLife | None
+    steps: Past, half_life: HalfLife | None
 ) -> None:
     counts = counted(steps)
-    misses = counts.misses(np.linspace(0, 2e7, 300), memory)
+    misses = counts.misses(np.linspace(0, 2e7, 300), half_life)
     assert np.all(np.diff(misses) <= 1e-12)
     assert np.all(misses >= 0)
-    assert misses[0] == pytest.approx(counts.reads(memory))
+    assert misses[0] == pytest.approx(counts.reads(half_life))
 
 
 def test_an_outlook_moves_the_curve_to_the_right() -> None:
@@ -140,10 +142,10 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
     counts.simulation.access(accesses(keys, operations, 10), 10, 0, 1.0)
     counts.histogram.reads.new += len(keys)
     step(counts)
-    for memory in (None, HalfLife(CYCLE, CYCLE)):
+    for half_life in (None, HalfLife(CYCLE, CYCLE)):
         # Too small for one object, and large enough for all three.
-        assert counts.misses(sizes * NEARLY_ONE, memory) * STEP_SECONDS == pytest.approx([6, 3])
-        groups = counts.misses(sizes * NEARLY_ONE, memory, by_group=True) * STEP_SECONDS
+        assert counts.misses(sizes * NEARLY_ONE, half_life) * STEP_SECONDS == pytest.approx([6, 3])
+        groups = counts.misses(sizes * NEARLY_ONE, half_life, by_group=True) * STEP_SECONDS
         assert groups.mean(axis=0) == pytest.approx([6, 3])
         assert groups[1] == pytest.approx([2 * GROUPS, GROUPS])
     assert counts.miss_ratios(CYCLE)[1] == pytest.approx([1.0, 0.5])
@@ -161,10 +163,10 @@ def test_a_simulated_policy_counts_its_own_misses() -> None:
 def test_without_reads_there_are_no_misses() -> None:
     counts = ReadCounts()
     sizes = np.array([0.0, 1e6])
-    for memory in (None, HalfLife(0, 3)):
-        assert counts.reads(memory) == 0
-        assert not counts.misses(sizes, memory).any()
-        assert counts.misses(sizes, memory, by_group=True).shape == (GROUPS, 2)
+    for half_life in (None, HalfLife(0, 3)):
+        assert counts.reads(half_life) == 0
+        assert not counts.misses(sizes, half_life).any()
+        assert counts.misses(sizes, half_life, by_group=True).shape == (GROUPS, 2)
     known = at_depth(1e6)
     known.forget()
     assert known.reads(HalfLife(0, 0)) == known.reads(None) == 0

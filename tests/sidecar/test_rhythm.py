@@ -14,7 +14,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import DAY, MEMORIES, RHYTHMS, STEPS_A_CYCLE, HalfLife
+from sidecar.curves.remembered import DAY, HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.hourly_reads import HOUR_SECONDS, HourlyReads
 from sidecar.half_lives.planning_basis import PlanningBasis
@@ -91,10 +91,10 @@ class Days:
         self.used: list[HalfLife] = []
 
     def hour(self, reads: tuple[int, int]) -> None:
-        """Planned at its begin, by whichever memory is chosen."""
-        costs = self.planner.miss_costs(self.counts, self.scores.memory)
+        """Planned at its begin, by whichever half-life is chosen."""
+        costs = self.planner.miss_costs(self.counts, self.scores.half_life)
         sizes = self.planner.sizes_bytes(self.planner.plan(costs))
-        self.used.append(self.scores.memory)
+        self.used.append(self.scores.half_life)
         for _ in range(STEPS_AN_HOUR):
             self.at += HOUR_SECONDS / STEPS_AN_HOUR
             for name, times in zip(EQUAL, reads, strict=True):
@@ -126,7 +126,7 @@ def evenly(_hour: int) -> tuple[int, int]:
 def test_a_rhythm_is_gone_by_once_it_has_been_worth_it_and_left_when_it_stops() -> None:
     days = Days()
     days.run(1, office)
-    assert set(days.used) <= set(MEMORIES)
+    assert set(days.used) <= set(HALF_LIVES)
     days.run(3, office)
     used = days.used[-24:]
     assert used.count(RHYTHMS[0]) > 12
@@ -134,20 +134,20 @@ def test_a_rhythm_is_gone_by_once_it_has_been_worth_it_and_left_when_it_stops() 
     for hour in range(8):
         days.hour(office(hour))
     one = days.counts["one"]
-    assert one.reads(RHYTHMS[0]) > 1.3 * one.reads(MEMORIES[0])
+    assert one.reads(RHYTHMS[0]) > 1.3 * one.reads(HALF_LIVES[0])
     days.run(1, evenly)
     days.used.clear()
     days.run(1, evenly)
-    assert set(days.used) <= set(MEMORIES)
+    assert set(days.used) <= set(HALF_LIVES)
 
 
 def test_where_there_is_none_no_other_day_is_gone_by() -> None:
     days = Days()
     days.run(3, evenly)
-    assert set(days.used) <= set(MEMORIES)
+    assert set(days.used) <= set(HALF_LIVES)
     random = np.random.default_rng(1)
     days.run(3, lambda _hour: (100, 10) if random.random() < 0.5 else (10, 100))
-    assert sum(memory in RHYTHMS for memory in days.used) < len(days.used) / 10
+    assert sum(half_life in RHYTHMS for half_life in days.used) < len(days.used) / 10
 
 
 def test_where_an_hour_is_not_known_the_long_memory_says_how_much_is_read() -> None:
@@ -155,7 +155,7 @@ def test_where_an_hour_is_not_known_the_long_memory_says_how_much_is_read() -> N
     count(counts, [1.0] * 10)
     step(counts)
     assert not counts.expects(RHYTHMS[0])
-    assert counts.reads(RHYTHMS[0]) == counts.reads(MEMORIES[-1])
+    assert counts.reads(RHYTHMS[0]) == counts.reads(HALF_LIVES[-1])
     counts.expected = {DAY: 7.0}
     assert counts.expects(RHYTHMS[0])
     assert not counts.expects(RHYTHMS[1])

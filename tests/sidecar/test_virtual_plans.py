@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, MEMORIES, HalfLife
+from sidecar.curves.remembered import CYCLE, HALF_LIVES, HalfLife
 from sidecar.half_lives import virtual_plans
 from sidecar.half_lives.half_life_selection import VirtualDivision
 from sidecar.half_lives.planning_basis import chance_ratio
@@ -116,13 +116,13 @@ def test_a_plan_holds_what_is_read_and_costs_what_it_misses() -> None:
     counts = {"server-0": at_depth(60 * MEBIBYTE), "server-1": at_depth(20 * MEBIBYTE)}
     reads = counts["server-0"].reads(None)
     equal = planner.units(dict.fromkeys(counts, BUDGET // 2))
-    for memory in (None, *MEMORIES):
-        costs = planner.miss_costs(counts, memory)
+    for half_life in (None, *HALF_LIVES):
+        costs = planner.miss_costs(counts, half_life)
         assert costs.shape == (2, UNITS + 1)
         assert cost_of(equal, costs) == pytest.approx(10 * reads)
         assert cost_of(planner.plan(costs), costs) == pytest.approx(0)
-        assert planner.hit_costs(counts, memory) == pytest.approx(2 * reads)
-        groups = planner.miss_costs(counts, memory, by_group=True)
+        assert planner.hit_costs(counts, half_life) == pytest.approx(2 * reads)
+        groups = planner.miss_costs(counts, half_life, by_group=True)
         assert cost_of(equal, groups[3]) == pytest.approx(10 * reads)
 
 
@@ -244,7 +244,7 @@ def test_no_division_holds_more_than_there_is(
 # --- How much of a gain may be chance: what some groups of objects say and others do not.
 
 
-MEMORY = HalfLife(CYCLE, CYCLE)
+HALF_LIFE = HalfLife(CYCLE, CYCLE)
 PLANNER = VirtualPlanner(
     [PlannedServer(name, 0.1, 10.0, MEBIBYTE) for name in ("one", "two")], BUDGET
 )
@@ -269,7 +269,7 @@ def counts_of(one: Reads, two: Reads) -> dict[str, ReadCounts]:
 
 
 def chance(one: Reads, two: Reads, sizes: dict[str, int], errors: float = 2.0) -> float:
-    return chance_ratio(PLANNER, counts_of(one, two), MEMORY, sizes, errors)
+    return chance_ratio(PLANNER, counts_of(one, two), HALF_LIFE, sizes, errors)
 
 
 def in_all_groups(depth_mebibytes: float, times: int = 1) -> Reads:
@@ -278,9 +278,9 @@ def in_all_groups(depth_mebibytes: float, times: int = 1) -> Reads:
 
 def seeming_gain(counts: dict[str, ReadCounts], sizes: dict[str, int]) -> float:
     """Return the gain as a share of all cost."""
-    costs = PLANNER.miss_costs(counts, MEMORY, by_group=True).mean(axis=0)
+    costs = PLANNER.miss_costs(counts, HALF_LIFE, by_group=True).mean(axis=0)
     now = cost_of(PLANNER.units(sizes), costs)
-    total = now + PLANNER.hit_costs(counts, MEMORY)
+    total = now + PLANNER.hit_costs(counts, HALF_LIFE)
     return (now - cost_of(PLANNER.plan(costs), costs)) / total
 
 
@@ -314,15 +314,15 @@ def test_the_best_plan_has_no_gain_that_could_be_chance() -> None:
     reads_of_a_server,
     st.integers(1, 99),
     st.floats(0, 4),
-    st.sampled_from(MEMORIES),
+    st.sampled_from(HALF_LIVES),
 )
 def test_chance_is_finite_and_more_errors_never_leave_less_of_it(
-    one: Reads, two: Reads, share: int, errors: float, memory: HalfLife
+    one: Reads, two: Reads, share: int, errors: float, half_life: HalfLife
 ) -> None:
     counts = counts_of(one, two)
     sizes = {"one": share * MEBIBYTE, "two": (100 - share) * MEBIBYTE}
-    less = chance_ratio(PLANNER, counts, memory, sizes, errors)
-    more = chance_ratio(PLANNER, counts, memory, sizes, errors + 1)
+    less = chance_ratio(PLANNER, counts, half_life, sizes, errors)
+    more = chance_ratio(PLANNER, counts, half_life, sizes, errors + 1)
     assert 0 <= less <= more < math.inf
 
 
@@ -330,6 +330,6 @@ def test_no_reads_are_no_chance() -> None:
     assert chance([], [], EQUAL) == 0
     counts = counts_of(in_all_groups(10), [])
     counts["one"].forget()
-    assert chance_ratio(PLANNER, counts, MEMORY, EQUAL, 2.0) == 0
+    assert chance_ratio(PLANNER, counts, HALF_LIFE, EQUAL, 2.0) == 0
     free = VirtualPlanner([PlannedServer(name, 0, 0, 1) for name in EQUAL], BUDGET)
-    assert chance_ratio(free, counts_of(in_all_groups(9), []), MEMORY, EQUAL, 2.0) == 0
+    assert chance_ratio(free, counts_of(in_all_groups(9), []), HALF_LIFE, EQUAL, 2.0) == 0

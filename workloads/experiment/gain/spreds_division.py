@@ -237,7 +237,7 @@ class SpredsDivision(Division):
         for place, server in enumerate(self._servers):
             reading = server.reading(now_seconds)
             estimate = self._monitors[place].observe(
-                reading, self._mix.budget_bytes, memory=self._planning_basis.memory
+                reading, self._mix.budget_bytes, half_life=self._planning_basis.half_life
             )
             config = self._config.servers[place]
             changed_at = self._changed_at.get(config.name)
