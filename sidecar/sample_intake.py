@@ -15,7 +15,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.sampling_rate import SamplingRate
 from sidecar.look.look_samplers import LookSamplers
 from sidecar.samples.batch import Batch, FormerSecretError
-from sidecar.samples.joining import BatchJoiner
+from sidecar.samples.batch_joiner import BatchJoiner
 from sidecar.samples.receiver import CROWD_SECONDS, SampleReceiver
 from sidecar.samples.sampler_key import SamplerKey
 

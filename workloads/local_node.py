@@ -17,9 +17,9 @@ from pathlib import Path
 
 from sidecar.config.node import load_config
 from sidecar.daemon import Sidecar
+from workloads.background_work import in_background
 from workloads.local_server import equal_shares, running_servers, sizes_in_force
 from workloads.lookaside import LookAsideClient
-from workloads.meanwhile import in_background
 
 # Number of keys of each server: one fits into its least size, the other needs all that it gets.
 DEMANDS = {"modest": 400, "hungry": 40_000}

@@ -19,11 +19,11 @@ from sidecar.servers.budget_fit import (
 )
 from sidecar.servers.initial_sizes import sizes_to_begin_with
 from sidecar.servers.promotions import follow_roles, held_by_replicas
-from sidecar.servers.restarted_meanwhile import planned_for_restarted
 from sidecar.servers.returned_room import can_shrink
 from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.shrink_guard import Asked
 from sidecar.servers.sizes_in_words import beside_words, found_in_words, found_size
+from sidecar.servers.unseen_restarts import planned_for_restarted
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import Note, StateStore

@@ -30,7 +30,7 @@ class Estimate:
         fill_ratio: share of the misses that were filled; ``None`` if none is decided.
         chance_ratio: share of the misses that were written, but perhaps by chance.
         pinned_bytes: under ``volatile-lru``, of the keys without a TTL.
-        enough_bytes: see ``Unfilled``; ``None`` if the server fills its memory.
+        enough_bytes: see ``UnfilledMemory``; ``None`` if the server fills its memory.
         keep_reason: why this server's size must not change, or ``None``.
     """
 

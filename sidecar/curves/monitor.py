@@ -31,7 +31,7 @@ from sidecar.curves.served_reads import (
     tells_of_its_size,
 )
 from sidecar.curves.shards import Shards
-from sidecar.curves.unfilled import Unfilled
+from sidecar.curves.unfilled_memory import UnfilledMemory
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
@@ -153,7 +153,7 @@ class ServerMonitor:
         self._beside = ObjectsBeside(live_objects)
         self.samples_since_observation = self.samples_taken = 0
         self.warm_up = WarmUp(self.cycle_seconds)
-        self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), Unfilled()
+        self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), UnfilledMemory()
         self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
         self.previous: ServerReading | None = None
         self.last_batch: Batch | None = None

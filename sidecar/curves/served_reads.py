@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sidecar.samples.batch import Batch
 from sidecar.servers.server_reading import ServerReading
-from solver_lambda.planning.quiet import QUIET_READS
+from solver_lambda.planning.quiet_servers import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97

@@ -16,7 +16,7 @@ from sidecar.curves.lru_stack import LruStack
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.pinned_objects import PinnedObjects
 from sidecar.samples.batch import DB_SHIFT, Batch
-from sidecar.samples.joining import joined
+from sidecar.samples.batch_joiner import joined
 from sidecar.samples.wire_format import UNKNOWN_DB, Operation
 
 # Objects that the flushes of one batch may look at: some tens of milliseconds.

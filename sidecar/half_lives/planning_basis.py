@@ -251,9 +251,9 @@ class PlanningBasis:
         needed_bytes: Mapping[str, int] | None = None,
     ) -> Observation:
         """Return the observation made by ``half_life``, with what may be chance in it; or, where
-        plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far of what
-        is planned. What servers cannot evict (``needed_bytes``) they have beside their first
-        sizes."""
+        plans did harm, with the first sizes for bounds. ``has_bytes``: what servers have so far
+        of what is planned. What servers cannot evict (``needed_bytes``) they have beside their
+        first sizes."""
         self._was_early = self.is_early
         learnt = {one.name for one in observation.servers if is_little_known(one, observation)}
         self._scores.knows_all, read = not learnt, shares(observation.servers)

@@ -18,7 +18,6 @@ from sidecar.servers.kept_size import why_kept
 from sidecar.servers.reading_window import ReadingWindow
 from sidecar.servers.redis_server import RedisServer
 from sidecar.servers.remembered_work import with_remembered_work
-from sidecar.servers.restarted_meanwhile import note_process
 from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.server_changes import has_more, tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
@@ -29,6 +28,7 @@ from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.transitions import ServerState
 from sidecar.servers.unevictable import is_too_small
+from sidecar.servers.unseen_restarts import note_process
 from sidecar.state.state_store import StateStore, note_installed
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.page import load_page
-from sidecar.web.shared import AtOnce, Paced, Shared
+from sidecar.web.shared_answers import LatestAnswer, PacedAnswers, SharedAnswer
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.http.guards import Anybody, Authorised, anybody
@@ -36,12 +36,12 @@ class Documents:
     def __init__(self, watched: SidecarView) -> None:
         self._watched = watched
         self._page = load_page()
-        self._status: Shared[dict[str, Any]] = Shared(self._told)
-        self._status_now = AtOnce(self._told)
-        self._metrics = Shared(self._make_metrics)
-        self._histories = Paced()
-        self._status_answer = Shared(lambda: json_answer(self._status()))
-        self._series = Shared(lambda: json_answer(watched.series()))
+        self._status: SharedAnswer[dict[str, Any]] = SharedAnswer(self._told)
+        self._status_now = LatestAnswer(self._told)
+        self._metrics = SharedAnswer(self._make_metrics)
+        self._histories = PacedAnswers()
+        self._status_answer = SharedAnswer(lambda: json_answer(self._status()))
+        self._series = SharedAnswer(lambda: json_answer(watched.series()))
 
     def routes(self) -> list[Route[Anybody]]:
         """Return the routes of everything that whoever reaches the listener may read. Probes of

@@ -8,9 +8,9 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import gain_words, reason_words
 from solver_lambda.planning.bounds import Bound, bounds_of
+from solver_lambda.planning.cost_of_moving import moving_seconds
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.explanation import size_in_force
-from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import (
     attainable_minima,

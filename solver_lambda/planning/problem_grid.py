@@ -6,8 +6,8 @@ import numpy as np
 
 from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.cost_of_moving import moving_seconds_at
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
-from solver_lambda.planning.moving import moving_seconds_at
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers.partition_problem import PartitionProblem
 

@@ -12,7 +12,7 @@ import numpy as np
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.bounds import Bound, bounds_of
-from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.quiet_servers import is_quiet
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 from solver_lambda.solvers.solver import Solution, solve
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_size
-from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.quiet_servers import is_quiet
 
 # Codes of servers that are kept because their curve is not known yet. Of others it will never be.
 _STILL_LEARNT = ("no_samples:", "few_samples:", "warming_up:")

@@ -14,7 +14,7 @@ import numpy as np
 from solver_lambda.documents.observation import Observation
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
 from solver_lambda.planning.problem_grid import build_problem, shares
-from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.quiet_servers import is_quiet
 from solver_lambda.planning.reservations import Reserved, reserve_for_bounds, with_reserved
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.planning.step_limits import Step, step_towards

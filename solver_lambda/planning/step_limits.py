@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from solver_lambda.documents.observation import Observation, ServerObservation
+from solver_lambda.planning.cost_of_moving import moving_seconds
 from solver_lambda.planning.effective_access_time import EffectiveAccessTime
-from solver_lambda.planning.moving import moving_seconds
 from solver_lambda.planning.problem_grid import shares
-from solver_lambda.planning.quiet import has_few_reads, is_quiet
+from solver_lambda.planning.quiet_servers import has_few_reads, is_quiet
 from solver_lambda.planning.size_ranges import SizeRange, least_bytes, listed, size_ranges
 from solver_lambda.solvers.spare_units import in_proportion
 

@@ -24,7 +24,7 @@ from workloads.experiment.faults.model.model import maker
 from workloads.experiment.faults.model.model_stage import ModelStage
 from workloads.experiment.faults.model.simulated_time import simulated_time
 from workloads.local_server import BUILD, LocalServer, supported_servers
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES
 from workloads.experiment.faults.model.simulated_time import simulated_time
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 
 def test_it_says_of_each_server_what_is_known(node: Node) -> None:

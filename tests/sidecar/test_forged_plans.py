@@ -16,7 +16,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from tests.sidecar.plan_messages import FORGED, NEW, OLD, Receiving, observation, plan
 from tests.sidecar.signed_cloud import SignedCloud
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 NEEDED = MissRatioCurve(np.array([16.0 * (1 << 20)]), np.array([0.0]))
 

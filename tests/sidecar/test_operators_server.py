@@ -31,12 +31,12 @@ from sidecar.control.client import SidecarClient
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
-from sidecar.web import shared as shared_module
+from sidecar.web import shared_answers as shared_module
 from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.operators_server import LIMITS, OperatorsServer
 from sidecar.web.routes import MOST_BODY_BYTES
-from sidecar.web.shared import Shared
+from sidecar.web.shared_answers import SharedAnswer
 from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token
 from solver_lambda.http.incoming import Incoming
@@ -400,7 +400,7 @@ def test_many_readers_share_what_was_made_after_they_asked() -> None:
         assert may_go_on.wait(60)
         return len(made)
 
-    shared = Shared(slow)
+    shared = SharedAnswer(slow)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(shared)
         wait_until(lambda: made, lambda: made)

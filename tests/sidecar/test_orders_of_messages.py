@@ -33,7 +33,7 @@ from tests.sidecar.plan_messages import (
 )
 from tests.sidecar.signed_cloud import SignedCloud
 from workloads.local_node import wait_until
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 NEWS = {"old": OLD, "new": NEW, "new again": NEW}
 MOST = 6

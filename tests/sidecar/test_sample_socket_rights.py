@@ -24,9 +24,9 @@ from sidecar.samples.endpoint import bind_endpoint
 from solver_lambda.documents.reader import DocumentError
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.sidecar_process import sidecar_process
+from workloads.background_work import in_background
 from workloads.local_node import wait_until
 from workloads.local_server import built
-from workloads.meanwhile import in_background
 
 as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root, to run a server as another user"

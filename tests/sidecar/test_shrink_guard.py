@@ -14,7 +14,7 @@ from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from tests.sidecar.model_node import Node
 from workloads.experiment.faults.model.model_server import MIB
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 
 def seen(node: Node, keep_reason: str | None = None) -> Observation:

@@ -11,7 +11,7 @@ from solver_lambda.documents.curve import FloatArray
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning import problem_grid
 from solver_lambda.planning.budget_curve import what_if
-from solver_lambda.planning.moving import moving_misses, moving_seconds, written_per_read
+from solver_lambda.planning.cost_of_moving import moving_misses, moving_seconds, written_per_read
 from solver_lambda.planning.problem_grid import build_problem
 from solver_lambda.planning.size_ranges import SizeRange
 from solver_lambda.solvers import pareto

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
-from solver_lambda.planning.moving import moving_misses
+from solver_lambda.planning.cost_of_moving import moving_misses
 from solver_lambda.planning.planner import make_plan
 from solver_lambda.solvers.dirichlet import DirichletSearch
 

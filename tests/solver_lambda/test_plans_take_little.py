@@ -13,7 +13,7 @@ from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.planning_settings import PlanningSettings
 from solver_lambda.planning.planner import make_plan
-from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.quiet_servers import is_quiet
 from solver_lambda.planning.step_limits import QUIET_STEP_RATIO
 from tests.examples import examples
 from tests.solver_lambda.odd_observations import odd_observations

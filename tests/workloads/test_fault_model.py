@@ -18,7 +18,7 @@ from workloads.experiment.faults.model.model_server import MIB
 from workloads.experiment.faults.model.model_stage import BUDGET_BYTES, ModelStage
 from workloads.experiment.faults.model.simulated_time import SimulatedClock, simulated_time
 from workloads.experiment.faults.stage.script import POLICIES, dumps, loads
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 places = st.integers(0, 2)
 sizes = st.sampled_from([0, 1, 4, 8, 16, 24, 48, 96])

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from workloads.background_work import in_background
 from workloads.local_server import LocalServer, equal_shares, running_servers
 from workloads.lookaside import LookAsideClient
-from workloads.meanwhile import in_background
 from workloads.node_programs import NodeServer, NodeSettings, running_sidecar
 
 HELP = "hold resident memory of real servers under a churning load, and measure it"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 
 # Longer than the longest that says where, what and why; in words that a terminal and a log show.
 MOST_MESSAGE = 10_000

@@ -33,9 +33,9 @@ from workloads.experiment.study import Scope
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
 from workloads.local_server import LocalServer
-from workloads.meanwhile import quiet_log
 from workloads.node_programs import HOST, SolverService, running_service
 from workloads.processes import running_command
+from workloads.quiet_log import quiet_log
 
 CHUNK_BYTES = 1 << 16
 

@@ -14,7 +14,7 @@ from workloads.experiment.picture import quartiles, spread
 from workloads.experiment.study import Data, Figure, Headline, Scope, Study, StudyError, Table
 from workloads.experiment.thesis.timed_cycles import Way, cloud_settings, timed
 from workloads.local_node import LocalNode
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 from workloads.table import milliseconds
 
 THESIS_SECONDS = {"cloud": 1.8, "embedded": 0.1}

@@ -34,7 +34,7 @@ from workloads.experiment.thesis.ten_hours_told import (
     tables,
     thesis_recomputed,
 )
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 from workloads.table import signed_percent
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 
 import redis
 
+from workloads.background_work import in_background
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import ask_real, bulk, hostile_in_place_of
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
-from workloads.meanwhile import in_background
 
 ROWS = Rows()
 

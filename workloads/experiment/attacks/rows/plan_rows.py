@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from solver_lambda.documents.observation import Observation
-from solver_lambda.planning.quiet import is_quiet
+from solver_lambda.planning.quiet_servers import is_quiet
+from workloads.background_work import in_background
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import HostileSolver, forged_plan
 from workloads.experiment.attacks.stage.target import MIB, SERVER_BYTES, Target
-from workloads.meanwhile import in_background
 
 ROWS = Rows()
 

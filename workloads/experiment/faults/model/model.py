@@ -21,7 +21,7 @@ from workloads.experiment.faults.stage.script import (
     play,
     random_script,
 )
-from workloads.meanwhile import quiet_log
+from workloads.quiet_log import quiet_log
 from workloads.table import say
 
 _SERVERS = (2, 3, 4)

@@ -1,11 +1,7 @@
-"""What holds while something else is done.
-
-Work that goes on in a thread, and a log that is out of the way where errors are what is played.
-"""
+"""Does work in a thread while something else is done."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,14 +18,3 @@ def in_background(work: Callable[[threading.Event], object]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def quiet_log() -> Iterator[None]:
-    """Log nothing meanwhile; whatever was logged before is again afterwards."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.curves.served_reads import ServedReads
-from sidecar.curves.unfilled import Unfilled, at_most_from, level_from
+from sidecar.curves.unfilled_memory import UnfilledMemory, at_most_from, level_from
 from sidecar.servers.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from tests.sidecar.monitored_load import STATS
@@ -20,8 +20,8 @@ MB = 1 << 20
 CYCLE = 3600.0
 
 
-def looks(*readings: ServerReading) -> Unfilled:
-    unfilled = Unfilled()
+def looks(*readings: ServerReading) -> UnfilledMemory:
+    unfilled = UnfilledMemory()
     previous = None
     for reading in readings:
         unfilled.look(previous, reading)
@@ -50,7 +50,7 @@ def test_a_job_that_came_and_went_between_two_looks_counts(
     most_mb: float, enough_mb: float | None
 ) -> None:
     """Empty at both ends of each window, and 24 MiB of keys were read in between."""
-    unfilled, readings = Unfilled(), [at(0, 6), at(30, 6), at(70, 6)]
+    unfilled, readings = UnfilledMemory(), [at(0, 6), at(30, 6), at(70, 6)]
     for previous, reading in pairwise(readings):
         unfilled.look(previous, reading, round(most_mb * MB))
     assert unfilled.enough_bytes(4200.0, CYCLE) == (enough_mb and round(enough_mb * MB))

@@ -17,7 +17,7 @@ from sidecar.curves.sampled_eviction import GRID_BYTES, SampledEviction
 from sidecar.curves.warm_up import WarmUp
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.batch import Batch, decode_batch
-from sidecar.samples.joining import HOLD_SECONDS, BatchJoiner, follows, joined
+from sidecar.samples.batch_joiner import HOLD_SECONDS, BatchJoiner, follows, joined
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
     FLAG_SIZE_ALLOCATED,

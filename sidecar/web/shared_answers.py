@@ -13,10 +13,10 @@ _REST = 4.0
 _LONGEST_REST_SECONDS = 1.0
 
 
-class AtOnce(Generic[Made]):
-    """Whoever calls waits for nobody: as long as a ``Shared`` would rest, he gets what was made
-    last. Making, which waits for nobody, takes a fifth of one core at most for each thread that
-    calls."""
+class LatestAnswer(Generic[Made]):
+    """Whoever calls waits for nobody: as long as a ``SharedAnswer`` would rest, he gets what was
+    made last. Making, which waits for nobody, takes a fifth of one core at most for each thread
+    that calls."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
@@ -37,7 +37,7 @@ def _rested_at(began: float) -> float:
     return ended + min(_LONGEST_REST_SECONDS, _REST * (ended - began))
 
 
-class Paced:
+class PacedAnswers:
     """Lets one make at a time, with rests: what callers have made takes a fifth of one core at
     most."""
 
@@ -56,14 +56,14 @@ class Paced:
                 self._rests_until = _rested_at(began)
 
 
-class Shared(Generic[Made]):
+class SharedAnswer(Generic[Made]):
     """Whoever calls gets what was made after the call: waiting for each other, callers share it.
     Nobody gets anything stale, and making takes a fifth of one core at most."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._paced = Paced()
+        self._paced = PacedAnswers()
         self._begun = 0
         self._last: tuple[int, Made] | None = None
 

@@ -17,7 +17,7 @@ _FEWEST_READS, _LEAST_EXCESS_RATIO = 1_000, 0.02
 _ERRORS = 3.0
 
 
-class Unfilled:
+class UnfilledMemory:
     """Watches whether one server fills its memory, and misses less often than its curve says."""
 
     def __init__(self) -> None:

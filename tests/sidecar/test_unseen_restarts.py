@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sidecar.servers.promotions import follow_roles
-from sidecar.servers.restarted_meanwhile import planned_for_restarted
+from sidecar.servers.unseen_restarts import planned_for_restarted
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
