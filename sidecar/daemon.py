@@ -26,9 +26,9 @@ from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.known_listeners import with_stored
+from sidecar.servers.connection.known_listeners import with_stored
+from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.manual_resizes import ManualResizes
-from sidecar.servers.redis_server import RedisServer
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.remembered_settings import RememberedSettings, remembered_path
 from sidecar.settings.settings_reader import SettingsReader

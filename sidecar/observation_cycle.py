@@ -20,15 +20,15 @@ from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observer import much_needed, observe, pending_request, wanted_bounds, with_unlimited
 from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.reading_window import LastingNeeds
-from sidecar.servers.reserved_memory import (
+from sidecar.servers.connection.reading_window import LastingNeeds
+from sidecar.servers.sizes.reserved_memory import (
     excess_bytes,
     on_the_way,
     reserved_for_unseen,
     to_put_back,
 )
-from sidecar.servers.returned_room import sizes_without_passing_needs
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.returned_room import sizes_without_passing_needs
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.asked_observations import AskedObservations

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima, useful_bytes
 

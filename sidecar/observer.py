@@ -19,10 +19,10 @@ from sidecar.observed_minima import (
     with_needs_that_fit,
 )
 from sidecar.server_snapshot import ServerSnapshot
-from sidecar.servers.budget_fit import half_share_bytes, most_needed_bytes
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import least_maxmemory_bytes
-from sidecar.servers.way_of_sampling import why_not_sampled
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import least_maxmemory_bytes
+from sidecar.servers.connection.way_of_sampling import why_not_sampled
+from sidecar.servers.sizes.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.state.sidecar_state import PendingRequest
 from sidecar.team_wishes import believed_latency, effective, is_immodest
 from solver_lambda.documents.curve import MissRatioCurve

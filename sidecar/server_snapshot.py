@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from sidecar.config.node import ServerConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.servers.reserved_memory import reserved_for_unseen
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.reserved_memory import reserved_for_unseen
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.settings.team_settings import TeamSettings
 
 

@@ -20,7 +20,7 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarSilentError
 from sidecar.preflight.finding import Finding
-from sidecar.servers.resident_budget import (
+from sidecar.servers.sizes.resident_budget import (
     HOLD_SECONDS,
     LEAST_RISE_RATIO,
     MARGIN_RATIO,

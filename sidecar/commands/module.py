@@ -11,8 +11,8 @@ from typing import Any
 from sidecar.commands.arguments import add_command
 from sidecar.commands.server_access import add_access, named_addresses, read_access
 from sidecar.look.node_file import node_config
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerError
 
 _PACKAGE = Path(__file__).parents[1]
 # In a wheel; in a clone; by the installing script.

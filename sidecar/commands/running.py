@@ -119,7 +119,7 @@ def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
     """Return the same, with those who the sidecar knows to listen at the servers' addresses. It
     says so itself to who may not read its state. If that is not to be had either, root and we are
     believed. Raises DocumentError."""
-    from sidecar.servers.known_listeners import listened_place, with_known
+    from sidecar.servers.connection.known_listeners import listened_place, with_known
     from sidecar.state.state_store import load_state
 
     check_whose_files(config)

@@ -30,15 +30,15 @@ from sidecar.commands.status_words import (
 )
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import (
     MissingRightError,
     ServerDownError,
     ServerRefusedError,
     WrongPasswordError,
     outage_words,
 )
-from sidecar.servers.way_of_sampling import sampler_of
+from sidecar.servers.connection.way_of_sampling import sampler_of
 from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.reader import DocumentError

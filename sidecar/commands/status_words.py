@@ -24,7 +24,7 @@ from sidecar.commands.state_words import state_words
 from sidecar.commands.status_facts import is_on_its_way, planned_bytes, with_the_plan
 from sidecar.commands.status_gains import gains, is_told_beside
 from sidecar.commands.status_total import print_total
-from sidecar.servers.sizes_in_words import handed_over
+from sidecar.servers.sizes.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_size

@@ -64,7 +64,7 @@ def wished(
     the node's file is at hand; else as far as the observation tells. Raises DocumentError: it has
     no such server."""
     from sidecar.observed_minima import beside_wishes
-    from sidecar.servers.budget_fit import half_share_bytes
+    from sidecar.servers.sizes.budget_fit import half_share_bytes
     from sidecar.team_wishes import believed_latency, is_immodest, with_wish
 
     servers = {server.name: server for server in observation.servers}

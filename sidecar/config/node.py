@@ -273,7 +273,7 @@ def _check_servers(fields: Fields, servers: tuple[ServerConfig, ...], memory: Me
                 "server", f"has {other!r} and {server.name!r} at one address: {server.url!r}"
             )
     minima = sum(server.minimum_bytes for server in servers)
-    # Where M is a share of what there is, minima may be cut (sidecar/servers/budget_fit.py).
+    # Where M is a share of what there is, minima may be cut (sidecar/servers/sizes/budget_fit.py).
     if minima > memory.budget_bytes and memory.budget_share is None:
         raise fields.refuse(
             "server",

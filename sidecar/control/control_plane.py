@@ -25,8 +25,8 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.fallen_budget import BUDGET_FELL
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.fallen_budget import BUDGET_FELL
 from sidecar.state.asked_observations import AskedObservations, asked_path
 from sidecar.state.sidecar_state import SizeChange
 from sidecar.state.state_store import StateStore

@@ -11,18 +11,18 @@ from functools import partial
 from sidecar.base.machine_memory import own_cgroups
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.budget_fit import (
     bounded_claims,
     fitted_sizes,
     too_large,
     unmovable_bytes,
 )
-from sidecar.servers.initial_sizes import sizes_to_begin_with
-from sidecar.servers.promotions import follow_roles, held_by_replicas
-from sidecar.servers.returned_room import can_shrink
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.shrink_guard import Asked
-from sidecar.servers.sizes_in_words import beside_words, found_in_words, found_size
+from sidecar.servers.sizes.initial_sizes import sizes_to_begin_with
+from sidecar.servers.sizes.promotions import follow_roles, held_by_replicas
+from sidecar.servers.sizes.returned_room import can_shrink
+from sidecar.servers.sizes.shrink_guard import Asked
+from sidecar.servers.sizes.sizes_in_words import beside_words, found_in_words, found_size
 from sidecar.servers.unseen_restarts import planned_for_restarted
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState

@@ -17,9 +17,9 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.known_listeners import believe
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.sizes_in_words import ordered_sizes
+from sidecar.servers.connection.known_listeners import believe
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.sizes_in_words import ordered_sizes
 from sidecar.state.control_state import ControlState, OrderOrigin, Pause
 from sidecar.state.room_made import CLEARLY_LESS
 from sidecar.state.sidecar_state import SidecarState

@@ -19,7 +19,7 @@ from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
 from sidecar.plans.plan_harm import check_harm, check_ranges
-from sidecar.servers.shrink_guard import Asked, Sizes
+from sidecar.servers.sizes.shrink_guard import Asked, Sizes
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan

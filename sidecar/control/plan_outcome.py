@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sidecar.control.server_outcome import ERRORS, ServerOutcome
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.plans.plan_harm import reasons_for_a_loss
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.server_settings import BOUNDS

@@ -15,7 +15,7 @@ from sidecar.control.history import History, sizes_since
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.served_reads import FULL_RATIO
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation

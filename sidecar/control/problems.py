@@ -8,8 +8,8 @@ from typing import Any
 
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observer import SILENT_SECONDS
-from sidecar.servers.server_errors import outage_words
-from sidecar.servers.transitions import is_clearly_above
+from sidecar.servers.connection.server_errors import outage_words
+from sidecar.servers.sizes.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.team_wishes import BELIEVED_RATIO
 from solver_lambda.documents.units import format_size

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.control.measured_access_time import access_seconds_of
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.observation import Observation, ServerObservation
 
 MOST_POINTS = 1000

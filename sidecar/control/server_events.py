@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.servers.server_errors import outage_words
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_errors import outage_words
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_duration, format_size
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.served_reads import FULL_RATIO
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.planning.effective_access_time import AccessCost

@@ -14,9 +14,9 @@ from sidecar.control.problems import NOT_ASKED
 from sidecar.control.size_reason import of_which_change
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.known_listeners import listened_place
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.way_of_sampling import sampler_of, why_not_sampled
+from sidecar.servers.connection.known_listeners import listened_place
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampled
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.server_events import ServerEvents
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.units import format_size
 
 # A server that evicts less of its size between two looks does so for its own keys.

@@ -25,7 +25,7 @@ from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.plans.node_memory import memory_words
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.reserved_memory import not_put_back, takers
+from sidecar.servers.sizes.reserved_memory import not_put_back, takers
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sidecar.curves.shards import Shards
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 
 # Until the server tells (some 15 to 90 bytes), the least: a simulated cache that comes to have too
 # much evicts it, but what it evicted for keys that seemed too heavy it cannot take back.

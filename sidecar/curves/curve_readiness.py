@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.curves.policies import SIMULATED_POLICIES, STACK_POLICIES
 from sidecar.curves.served_reads import ServedReads
 from sidecar.curves.warm_up import WarmUp
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.planning.quiet_servers import QUIET_READS
 
 FEWEST_SAMPLES = 100

@@ -14,8 +14,8 @@ from sidecar.curves.learnt import Learnt, learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HalfLife
 from sidecar.samples.batch import Batch
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.server_reading import ServerReading
 
 # Ten times what a server serves: it would outweigh all others the more, the more it claims.
 MOST_RATE = 1e7

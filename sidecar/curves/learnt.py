@@ -12,7 +12,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import HALF_LIVES_CYCLES, Remembered
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 
 Array = npt.NDArray[Any]
 Learnt = Mapping[str, Array]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.references import Accesses
 from sidecar.kernel.library import library
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 
 IntArray = npt.NDArray[np.int64]
 

@@ -35,8 +35,8 @@ from sidecar.curves.unfilled_memory import UnfilledMemory
 from sidecar.curves.warm_up import BLOCK_READS, WarmUp
 from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.server_reading import ServerReading
 
 # The successor knows enough when it has seen this share of what the present stack has seen, less
 # so many standard errors of that: a few objects tell hardly how much it was.

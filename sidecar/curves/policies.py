@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 
 STACK_POLICIES = ("allkeys-lru", "volatile-lru", "allkeys-random", "volatile-random")
 """Those whose curve is bent from that of exact LRU."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sidecar.samples.batch import Batch
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.planning.quiet_servers import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.

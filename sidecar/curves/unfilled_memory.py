@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from sidecar.curves.served_reads import FULL_RATIO, ServedReads, is_as_much, tells_of_its_size
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
 # Fewer reads of a window refute no curve, and nor does what is less of the miss ratio.

@@ -17,15 +17,19 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.look.questions import number_in, packed
 from sidecar.look.scan_reply import MOST_BYTES as SCAN_BYTES
 from sidecar.look.scan_reply import read_scan
-from sidecar.servers.bounded_replies import ReplyTooLargeError
-from sidecar.servers.connection_words import connection_words
-from sidecar.servers.figures import Figures, number_of
-from sidecar.servers.own_questions import OwnQuestions
-from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
-from sidecar.servers.server_connection import MOST_REPLY_BYTES, NONSENSE, REPLY_SECONDS
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, WrongPasswordError
-from sidecar.servers.server_product import other_product
-from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
+from sidecar.servers.connection.bounded_replies import ReplyTooLargeError
+from sidecar.servers.connection.connection_words import connection_words
+from sidecar.servers.connection.info_figures import Figures, number_of
+from sidecar.servers.connection.own_questions import OwnQuestions
+from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.connection.server_connection import MOST_REPLY_BYTES, NONSENSE, REPLY_SECONDS
+from sidecar.servers.connection.server_errors import (
+    ServerDownError,
+    ServerRefusedError,
+    WrongPasswordError,
+)
+from sidecar.servers.connection.server_product import other_product
+from sidecar.servers.connection.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
 from solver_lambda.documents.words import reason_words
 
 _NO_TOUCH_SINCE = (7, 2)

@@ -15,7 +15,7 @@ from sidecar.look.idle_time_sampler import MOST_KEYS
 from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.question_cost import INTERVAL_SECONDS
 from sidecar.look.server_look import Seen, ServerLook
-from sidecar.servers.server_connection import NONSENSE
+from sidecar.servers.connection.server_connection import NONSENSE
 
 # Of a look, for finding the keys of one server, while the others wait; and at least.
 _ROUND_SHARE, _LEAST_ROUND_SECONDS = 0.1, 5.0

@@ -16,9 +16,9 @@ from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
 from sidecar.look.question_cost import INTERVAL_SECONDS, QuestionCost, pause_seconds
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
 # What a curve is taken for above the size to which a look could follow it.

@@ -16,7 +16,7 @@ from sidecar.preflight.listeners import (
     unix_listener,
 )
 from sidecar.samples.endpoint import is_open, socket_path, tcp_address
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.http.listening import listen_alone
 
 _KEY = "sampling.endpoint"

@@ -11,8 +11,8 @@ from pathlib import Path
 from sidecar.base.machine_memory import memory_limit
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.finding import Finding
-from sidecar.servers.resident_budget import headroom_of
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.resident_budget import headroom_of
 from solver_lambda.documents.units import format_size
 
 

@@ -26,7 +26,7 @@ from sidecar.preflight.finding import Finding
 from sidecar.preflight.listeners import check_listen
 from sidecar.preflight.machine import check_machine, check_sums
 from sidecar.preflight.servers import check_servers, check_taken, tcp_backlog
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked, lock_paths, locked_by, own_folders
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from sidecar.config.node import ServerConfig
 from sidecar.look import look_rights
 from sidecar.preflight.finding import Finding
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import MissingRightError, ServerRefusedError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import MissingRightError, ServerRefusedError
 
 # By what an ACL calls them. Without the others the sidecar works, and why they are wanted is said.
 NEEDED = ("+info", "+config|get", "+config|set")

@@ -16,19 +16,19 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.remembered_work import taken_work
-from sidecar.servers.server_connection import NONSENSE
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_connection import NONSENSE
+from sidecar.servers.connection.server_errors import (
     MOST_WORDS,
     MissingRightError,
     ServerDownError,
     ServerRefusedError,
     WrongPasswordError,
 )
-from sidecar.servers.server_lock import holder_of
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.way_of_sampling import sampler_of, why_not_sampled
+from sidecar.servers.connection.server_lock import holder_of
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampled
+from sidecar.servers.sizes.remembered_work import taken_work
 from sidecar.state.node_lock import lock_paths, locked_by
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import load_state

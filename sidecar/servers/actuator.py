@@ -14,26 +14,26 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
-from sidecar.servers.budget_fit import bounded_needs
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.convergence import Convergence
-from sidecar.servers.fallen_budget import FallenBudget
-from sidecar.servers.intermediate_sizes import IntermediateSizes
 from sidecar.servers.manual_resizes import ManualResizes, note_manual_resizes
-from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.observe_only import want_what_is_found
 from sidecar.servers.orderly_stop import leave_in_order
-from sidecar.servers.pace import PORTION_SECONDS, Pace
-from sidecar.servers.primaries import tell_primaries
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.reserved_memory import with_counted
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
-from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.servers.shrink_guard import Asked, ShrinkGuard, Sizes
 from sidecar.servers.side_by_side import answers, ask_all, one_comes_back
-from sidecar.servers.sizes_in_words import sizes_in_words
+from sidecar.servers.sizes.budget_fit import bounded_needs
+from sidecar.servers.sizes.fallen_budget import FallenBudget
+from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes
+from sidecar.servers.sizes.memory_budget import MemoryBudget
+from sidecar.servers.sizes.observe_only import want_what_is_found
+from sidecar.servers.sizes.pace import PORTION_SECONDS, Pace
+from sidecar.servers.sizes.primaries import tell_primaries
+from sidecar.servers.sizes.reserved_memory import with_counted
+from sidecar.servers.sizes.shrink_guard import Asked, ShrinkGuard, Sizes
+from sidecar.servers.sizes.sizes_in_words import sizes_in_words
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.servers.stepping_thread import SteppingThread
-from sidecar.servers.transitions import ServerState
 from sidecar.servers.watched_servers import WatchedServers
 from sidecar.state.state_store import Note, StateStore, note_nothing
 from solver_lambda.documents.units import format_size

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sidecar.base.metrics import Metrics
-from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.servers.transitions import (
+from sidecar.servers.sizes.memory_budget import MemoryBudget
+from sidecar.servers.sizes.transitions import (
     EnterShrinkMode,
     Grow,
     LeaveShrinkMode,

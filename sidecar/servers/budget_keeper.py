@@ -11,25 +11,25 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.budget_fit import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.budget_fit import (
     half_share_bytes,
     is_about,
     whole_needs,
     with_minima_that_fit,
     within_maxima,
 )
-from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.promotions import LastingKeys, follow_roles
-from sidecar.servers.reserved_memory import (
+from sidecar.servers.sizes.initial_sizes import initial_sizes
+from sidecar.servers.sizes.promotions import LastingKeys, follow_roles
+from sidecar.servers.sizes.reserved_memory import (
     counted_bytes,
     hanging,
     not_put_back,
     shrunk_bytes,
     takers,
 )
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.sizes_in_words import tell_needs
-from sidecar.servers.unused_sizes import sizes_with_unused_shared
+from sidecar.servers.sizes.sizes_in_words import tell_needs
+from sidecar.servers.sizes.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sidecar.base.log_setup import event_of
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.control_state import Hold
 from sidecar.state.state_store import StateStore

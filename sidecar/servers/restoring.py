@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.base.metrics import Metrics
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.state.state_store import StateStore
 

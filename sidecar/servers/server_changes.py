@@ -7,7 +7,7 @@ import math
 
 from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
 from solver_lambda.documents.units import format_duration, format_size
 

@@ -9,25 +9,25 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 
+from sidecar.base.back_off import BackOff
 from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
-from sidecar.servers.back_off import BackOff
-from sidecar.servers.background_reading import PATIENCE_SECONDS, BackgroundReading
-from sidecar.servers.eviction_yield import EvictionYield
-from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection.background_reading import PATIENCE_SECONDS, BackgroundReading
+from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.connection.server_errors import (
     NobodyListensError,
     ServerDownError,
     ServerRefusedError,
     ServerSilentError,
     WrongPasswordError,
 )
-from sidecar.servers.server_lock import (
+from sidecar.servers.connection.server_lock import (
     CurrentProcessLock,
     SameServerError,
     ServerTakenError,
 )
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.eviction_yield import EvictionYield
 
 log = logging.getLogger(__name__)
 

@@ -11,23 +11,23 @@ from dataclasses import replace
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.background_reading import PATIENCE_SECONDS
-from sidecar.servers.held_memory import HeldMemory
-from sidecar.servers.intermediate_sizes import MemoryNeed
-from sidecar.servers.kept_size import why_kept
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.remembered_work import with_remembered_work
-from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.connection.background_reading import PATIENCE_SECONDS
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import is_too_small
 from sidecar.servers.server_changes import has_more, tell_changes
 from sidecar.servers.server_contact import NotSentError, ServerContact
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
-from sidecar.servers.server_reading import ServerReading
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
-from sidecar.servers.transitions import ServerState
-from sidecar.servers.unevictable import is_too_small
+from sidecar.servers.sizes.held_memory import HeldMemory
+from sidecar.servers.sizes.intermediate_sizes import MemoryNeed
+from sidecar.servers.sizes.kept_size import why_kept
+from sidecar.servers.sizes.remembered_work import with_remembered_work
+from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.servers.unseen_restarts import note_process
 from sidecar.state.state_store import StateStore, note_installed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from sidecar.servers.server_errors import ServerRefusedError
-from sidecar.servers.server_reading import TENACITY, ServerReading
+from sidecar.servers.connection.server_errors import ServerRefusedError
+from sidecar.servers.connection.server_reading import TENACITY, ServerReading
 from sidecar.state.sidecar_state import SavedSettings, SidecarState
 from sidecar.state.state_store import StateStore
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import Future, as_completed
 from contextlib import AbstractContextManager
 
-from sidecar.servers.background_reading import PATIENCE_SECONDS
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.background_reading import PATIENCE_SECONDS
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 
 _LOOK_SECONDS = 0.02

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
-from sidecar.servers.shrink_guard import Sizes
+from sidecar.servers.sizes.shrink_guard import Sizes
 from sidecar.state.node_lock import NodeLockedError
 
 

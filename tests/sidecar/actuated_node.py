@@ -11,7 +11,7 @@ from pathlib import Path
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.state.state_store import StateStore
 from workloads.local_server import LocalServer, settled_sizes
 

@@ -15,7 +15,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.references import Accesses
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import MAX_BATCH_RECORDS
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from workloads.load import zipf_keys
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.servers import actuator as module
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.control_state import Pause
 from sidecar.state.state_store import StateStore
 from tests.sidecar.model_node import Node
@@ -188,7 +188,7 @@ def test_a_shrink_goes_on_without_its_mode_where_that_cannot_be_kept(
 def test_pages_are_waited_for_in_shrink_mode(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.stage.wait(2)
     waits = property(lambda _budget: True)
-    monkeypatch.setattr("sidecar.servers.memory_budget.MemoryBudget.waits_for_pages", waits)
+    monkeypatch.setattr("sidecar.servers.sizes.memory_budget.MemoryBudget.waits_for_pages", waits)
     node.stage.plan(3, 1)
     node.stage.wait(5)
     assert not node.servers[1].is_as_it_was

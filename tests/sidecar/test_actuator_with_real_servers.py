@@ -12,8 +12,8 @@ import pytest
 import redis
 
 from sidecar.servers import actuator
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.shrink_mode import SHRINK_MODE
 from sidecar.state.sidecar_state import SavedSettings

@@ -10,7 +10,7 @@ import pytest
 from sidecar.servers.apply_transitions import apply_in_order, apply_transition, cut_who_came
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.side_by_side import answers
-from sidecar.servers.transitions import (
+from sidecar.servers.sizes.transitions import (
     EnterShrinkMode,
     Grow,
     LeaveShrinkMode,

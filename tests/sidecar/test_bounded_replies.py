@@ -14,10 +14,14 @@ import redis
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers import redis_server, server_connection, server_lock
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection import redis_server, server_connection, server_lock
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import (
+    ServerDownError,
+    ServerRefusedError,
+    ServerSilentError,
+)
 from sidecar.servers.server_contact import ServerContact
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError, ServerSilentError
 from tests.sidecar.fixtures import StartServer
 
 

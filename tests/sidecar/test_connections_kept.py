@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers import redis_server
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError, ServerSilentError
+from sidecar.servers.connection import redis_server
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError, ServerSilentError
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer

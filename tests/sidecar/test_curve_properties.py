@@ -14,7 +14,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import Batch, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import Operation
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.monitored_load import BUDGET, STATS, observed
 from workloads.sample_batches import SampledServer, number_hashes
 

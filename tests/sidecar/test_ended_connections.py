@@ -13,8 +13,8 @@ from sidecar.base.ended_after import ended_after
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.config.node import ServerConfig, TlsConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError
 
 # HelloRequests, for which nobody needs a key.
 RECORDS = b"\x16\x03\x03\x00\x04\0\0\0\0" * 10_000

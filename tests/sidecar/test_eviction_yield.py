@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sidecar.base.metrics import Metrics
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.eviction_yield import FORGET_SECONDS, SURE_SECONDS, EvictionYield
-from sidecar.servers.server_reading import ServerReading
 from tests.sidecar.monitored_load import STATS
 
 MB = 1 << 20

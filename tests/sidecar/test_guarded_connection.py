@@ -19,9 +19,9 @@ import redis
 
 from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
-from sidecar.servers import guarded_connection, redis_server
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection import guarded_connection, redis_server
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import (
     NobodyListensError,
     ServerDownError,
     ServerSilentError,
@@ -64,8 +64,8 @@ from contextlib import ExitStack
 import redis
 from sidecar.config.node import ServerConfig
 from solver_lambda.http.listening_sockets import is_of_this_machine
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError
 from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.opened_from_both_sides import connect_from
 print("ready", flush=True)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.servers import intermediate_sizes
-from sidecar.servers.handover import Holding, attainable, handover
-from sidecar.servers.intermediate_sizes import IntermediateSizes, MemoryNeed
-from sidecar.servers.transitions import Grow, ServerState, Shrink, resolve
+from sidecar.servers.sizes import intermediate_sizes
+from sidecar.servers.sizes.handover import Holding, attainable, handover
+from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes, MemoryNeed
+from sidecar.servers.sizes.transitions import Grow, ServerState, Shrink, resolve
 from tests.examples import examples
 from tests.sidecar.test_transitions_hold_the_budget import breathed
 

@@ -10,8 +10,8 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.control.enforcement import Enforcement
-from sidecar.servers import intermediate_sizes, pace
 from sidecar.servers.budget_keeper import BudgetKeeper
+from sidecar.servers.sizes import intermediate_sizes, pace
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore

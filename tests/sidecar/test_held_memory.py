@@ -9,10 +9,10 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
-from sidecar.servers import held_memory
-from sidecar.servers.held_memory import LONGEST_FREEING_SECONDS, HeldMemory
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes import held_memory
+from sidecar.servers.sizes.held_memory import LONGEST_FREEING_SECONDS, HeldMemory
+from sidecar.servers.sizes.transitions import ServerState
 
 MB = 1 << 20
 

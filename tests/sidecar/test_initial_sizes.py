@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.initial_sizes import initial_sizes, sizes_to_begin_with
+from sidecar.servers.sizes.initial_sizes import initial_sizes, sizes_to_begin_with
 from solver_lambda.documents.reader import DocumentError
 
 MB = 1 << 20

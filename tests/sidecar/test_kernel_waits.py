@@ -16,8 +16,8 @@ import pytest
 import redis
 
 from sidecar.base.kernel_waits import take_no_descriptors
-from sidecar.servers.guarded_connection import guard
-from sidecar.servers.server_lock import ServerLock, _address
+from sidecar.servers.connection.guarded_connection import guard
+from sidecar.servers.connection.server_lock import ServerLock, _address
 
 RUN_ID = "e" * 40
 LONG_SECONDS = 300

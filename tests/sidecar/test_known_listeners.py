@@ -16,9 +16,9 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
-from sidecar.servers import guarded_connection
-from sidecar.servers.guarded_connection import _Listeners, _refuse_stranger
-from sidecar.servers.known_listeners import believe, listened_place
+from sidecar.servers.connection import guarded_connection
+from sidecar.servers.connection.guarded_connection import _Listeners, _refuse_stranger
+from sidecar.servers.connection.known_listeners import believe, listened_place
 from sidecar.state.state_store import StateStore
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.test_modes import problems

@@ -19,7 +19,7 @@ from sidecar.curves.lifetimes import LifetimeDistribution, Lifetimes, TimedAcces
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import MOST_INSERTED, ServedReads, served_between
 from sidecar.samples.batch import decode_batch
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.oracles import lifetimes as in_python
 from workloads.sample_batches import SampledServer, number_hashes
 

@@ -20,11 +20,11 @@ from sidecar.look.look_samplers import LookSamplers
 from sidecar.look.looked_server import CannotBeLookedAtError, Told
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS, pause_seconds
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from sidecar.servers.own_questions import OwnQuestions
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_connection import MOST_REPLY_BYTES
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.way_of_sampling import sampled_by, sampler_of, why_not_sampled
+from sidecar.servers.connection.own_questions import OwnQuestions
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_connection import MOST_REPLY_BYTES
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.way_of_sampling import sampled_by, sampler_of, why_not_sampled
 from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
 from tests.sidecar.test_controllers_close_the_loop import Load, wait_for
 from workloads.local_node import sidecar_in_thread, wait_until

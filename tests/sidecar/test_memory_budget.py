@@ -28,11 +28,16 @@ from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control import control_plane
-from sidecar.servers import memory_budget
-from sidecar.servers.budget_fit import fitted_sizes
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.fallen_budget import BUDGET_FELL, BUDGET_IS_BACK, HALVES_SECONDS, FallenBudget
-from sidecar.servers.memory_budget import MemoryBudget, Source
+from sidecar.servers.sizes import memory_budget
+from sidecar.servers.sizes.budget_fit import fitted_sizes
+from sidecar.servers.sizes.fallen_budget import (
+    BUDGET_FELL,
+    BUDGET_IS_BACK,
+    HALVES_SECONDS,
+    FallenBudget,
+)
+from sidecar.servers.sizes.memory_budget import MemoryBudget, Source
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
@@ -666,7 +671,7 @@ def test_resident_memory_lowers_maxmemory_of_real_servers(
 ) -> None:
     """Two servers that hold 20 MB each take more than 52 MB; the status says what of it is what."""
     # The allocator gives pages back after 10 s, or later on a busy machine.
-    monkeypatch.setattr("sidecar.servers.resident_budget.SETTLE_SECONDS", 12.0)
+    monkeypatch.setattr("sidecar.servers.sizes.resident_budget.SETTLE_SECONDS", 12.0)
     monkeypatch.setattr("workloads.local_node.WAIT_LIMIT_SECONDS", 180.0)
     servers = {name: start_server("24mb") for name in ("s0", "s1")}
     for server in servers.values():

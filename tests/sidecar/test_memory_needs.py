@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.servers import reading_window
-from sidecar.servers.reading_window import LastingNeeds
+from sidecar.servers.connection import reading_window
+from sidecar.servers.connection.reading_window import LastingNeeds
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until

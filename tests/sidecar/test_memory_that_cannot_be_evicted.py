@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sidecar.config.node import ServerConfig
 from sidecar.daemon import Sidecar
 from sidecar.servers import server_contact
-from sidecar.servers.budget_fit import is_about
-from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
+from sidecar.servers.connection.unevictable import is_too_small, least_maxmemory_bytes
+from sidecar.servers.sizes.budget_fit import is_about
+from sidecar.servers.sizes.initial_sizes import initial_sizes
 from tests.sidecar.actuated_node import MB, fill
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until

@@ -18,8 +18,8 @@ from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
 from sidecar.curves.remembered import CYCLE, HALF_LIVES, HalfLife
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
-from sidecar.servers.reading_window import ReadingWindow
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.reading_window import ReadingWindow
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import LoadNode
 from tests.sidecar.monitored_load import (
     BASELINE,

@@ -16,7 +16,7 @@ from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import SOURCE_MODULE
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.oracles.miniature_caches import MiniatureCache
 from tests.sidecar.monitored_load import (
     BASELINE,

@@ -22,9 +22,9 @@ from sidecar.curves.monitor import Estimate
 from sidecar.observer import observe, pending_request
 from sidecar.plans.plan_check import check_plan
 from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
-from sidecar.servers.reserved_memory import reserved_for_unseen
-from sidecar.servers.transitions import ServerState
-from sidecar.servers.unevictable import HEADROOM_RATIO
+from sidecar.servers.connection.unevictable import HEADROOM_RATIO
+from sidecar.servers.sizes.reserved_memory import reserved_for_unseen
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState

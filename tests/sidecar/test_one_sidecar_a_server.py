@@ -12,10 +12,10 @@ import redis
 
 from sidecar.cli import main
 from sidecar.config.node import load_config
-from sidecar.servers import server_lock
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerRefusedError
-from sidecar.servers.server_lock import (
+from sidecar.servers.connection import server_lock
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerRefusedError
+from sidecar.servers.connection.server_lock import (
     CLIENT_NAME,
     SameServerError,
     ServerLock,

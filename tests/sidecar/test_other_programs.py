@@ -13,9 +13,9 @@ import pytest
 from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerRefusedError
 from sidecar.servers.server_changes import tell_changes
-from sidecar.servers.server_errors import ServerRefusedError
 from sidecar.state.control_state import ControlState
 from tests.sidecar.fixtures import StartServer, WriteNode
 from tests.sidecar.monitored_load import STATS

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sidecar.servers.pace import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.pace import (
     KEYS_PER_SECOND,
     LEAST_BYTES_PER_SECOND,
     PORTION_SECONDS,
     SIZE_RATIO_PER_SECOND,
     Pace,
 )
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import EnterShrinkMode, ServerState, Shrink, resolve
+from sidecar.servers.sizes.transitions import EnterShrinkMode, ServerState, Shrink, resolve
 from tests.sidecar.actuated_node import ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode
 from tests.sidecar.set_clock import Clock

@@ -17,7 +17,7 @@ from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.control.plan_verification import PlanVerification, sizes_with_one_back
 from sidecar.control.server_outcome import EvictingSteadily
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.control_state import ControlState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import StateStore

@@ -19,7 +19,7 @@ from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HalfLife
 from sidecar.daemon import Sidecar
 from sidecar.observer import observe
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from tests.sidecar.fixtures import Servers, StartServer, WriteNode

@@ -193,7 +193,7 @@ def test_a_server_without_a_latency_is_told(
 def test_a_port_in_use_and_a_server_of_another_sidecar_are_told(
     write_node: WriteNode, start_server: StartServer, check: Check
 ) -> None:
-    from sidecar.servers.server_lock import ServerLock
+    from sidecar.servers.connection.server_lock import ServerLock
 
     server = start_server("12mb")
     with socket.socket() as busy:

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.control.problems import problems_of
 from sidecar.control.status_document import _refusing_writes, _waits
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.control_state import ControlState, Hold, Pause
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState

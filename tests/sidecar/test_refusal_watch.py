@@ -9,8 +9,8 @@ import redis
 
 from sidecar.config.node import ServerConfig
 from sidecar.control.server_watches import LASTS_SECONDS, REFUSED_OVER_SECONDS, RefusalWatch
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until
 from workloads.local_server import LocalServer

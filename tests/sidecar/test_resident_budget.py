@@ -13,7 +13,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
-from sidecar.servers.resident_budget import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.resident_budget import (
     HOLD_SECONDS,
     IDLE_BYTES,
     MARGIN_RATIO,
@@ -21,7 +22,6 @@ from sidecar.servers.resident_budget import (
     ResidentBudget,
     headroom_of,
 )
-from sidecar.servers.server_reading import ServerReading
 from tests.examples import examples
 from tests.sidecar.monitored_load import STATS
 

@@ -12,10 +12,10 @@ import pytest
 
 from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.servers.budget_keeper import Squeezed
-from sidecar.servers.promotions import LastingKeys, follow_roles, held_bytes
-from sidecar.servers.returned_room import can_shrink, least_size_bytes, reached_bytes
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import HEADROOM_BYTES
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import HEADROOM_BYTES
+from sidecar.servers.sizes.promotions import LastingKeys, follow_roles, held_bytes
+from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode

@@ -18,16 +18,16 @@ from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
 from sidecar.servers import server_contact, server_watch, side_by_side
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.returned_room import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import HEADROOM_BYTES
+from sidecar.servers.sizes.returned_room import (
     can_shrink,
     least_size_bytes,
     reached_bytes,
     sizes_without_passing_needs,
 )
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
-from sidecar.servers.unevictable import HEADROOM_BYTES
-from sidecar.servers.unused_sizes import sizes_with_unused_shared
+from sidecar.servers.sizes.transitions import ServerState
+from sidecar.servers.sizes.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import Note, StateStore

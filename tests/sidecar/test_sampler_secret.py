@@ -29,7 +29,7 @@ from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.zmtp import GREETING
 from sidecar.servers import server_sampler
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.fixtures import StartServer, WriteNode

@@ -17,7 +17,7 @@ from sidecar.look.looked_server import LookedServer
 from sidecar.look.questions import number_in
 from sidecar.look.scan_reply import MOST_NAME_BYTES, read_scan
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from sidecar.servers.own_questions import OwnQuestions
+from sidecar.servers.connection.own_questions import OwnQuestions
 from tests.sidecar.fixtures import StartServer
 
 

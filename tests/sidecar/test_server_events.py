@@ -14,7 +14,7 @@ from sidecar.control.server_events import (
     SECONDS_EACH,
     ServerEvents,
 )
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_reading import LATENCY_HISTOGRAM_BYTES, ServerReading
 from solver_lambda.documents.reader import MOST_BYTES
 from solver_lambda.documents.units import format_size
 from tests.sidecar.fixtures import StartServer

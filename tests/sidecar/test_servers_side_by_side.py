@@ -7,17 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sidecar.servers import (
-    back_off,
-    background_reading,
-    redis_server,
-    server_contact,
-    server_watch,
-    side_by_side,
-)
-from sidecar.servers.redis_server import RedisServer
+from sidecar.base import back_off
+from sidecar.servers import server_contact, server_watch, side_by_side
+from sidecar.servers.connection import background_reading, redis_server
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError
 from sidecar.servers.server_contact import UnansweredSizes
-from sidecar.servers.server_errors import ServerDownError
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
 from tests.sidecar.fixtures import MakeNode
 from workloads.local_node import WAIT_LIMIT_SECONDS, wait_until

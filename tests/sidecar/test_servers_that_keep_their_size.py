@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from sidecar.base import back_off
 from sidecar.config.node import ServerConfig
-from sidecar.servers import back_off, held_memory
-from sidecar.servers.command_counts import work_of
-from sidecar.servers.promotions import follow_roles
-from sidecar.servers.remembered_work import with_remembered_work
-from sidecar.servers.reserved_memory import excess_bytes, unmovable
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.command_counts import work_of
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
+from sidecar.servers.sizes import held_memory
+from sidecar.servers.sizes.promotions import follow_roles
+from sidecar.servers.sizes.remembered_work import with_remembered_work
+from sidecar.servers.sizes.reserved_memory import excess_bytes, unmovable
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode
 from tests.sidecar.three_servers import THIRD, ThreeServers

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.plans.plan_check import PlanRefusedError
-from sidecar.servers.shrink_guard import ShrinkGuard
+from sidecar.servers.sizes.shrink_guard import ShrinkGuard
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from tests.sidecar.model_node import Node

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
+from sidecar.base import back_off
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers import back_off
-from sidecar.servers.budget_fit import unmovable_bytes
 from sidecar.servers.budget_keeper import _MOST_AT_ONCE, BudgetKeeper
-from sidecar.servers.reserved_memory import (
+from sidecar.servers.sizes.budget_fit import unmovable_bytes
+from sidecar.servers.sizes.reserved_memory import (
     not_put_back,
     on_the_way,
     reserved_by_server,
     to_put_back,
 )
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.state_store import Note, StateStore
 from tests.sidecar.actuated_node import MB, fill

@@ -9,9 +9,9 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError
 from sidecar.servers.server_contact import ServerContact
-from sidecar.servers.server_errors import ServerDownError
 
 
 class SlowServer(RedisServer):

@@ -9,9 +9,9 @@ import pytest
 
 from sidecar.control.enforcement import stopped_sizes
 from sidecar.control.order import Order
+from sidecar.servers.connection.server_errors import MOST_WORDS, ServerRefusedError
 from sidecar.servers.server_changes import has_more
-from sidecar.servers.server_errors import MOST_WORDS, ServerRefusedError
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState

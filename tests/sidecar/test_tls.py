@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.node import ServerConfig, load_config
-from sidecar.servers import redis_server
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection import redis_server
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import (
     NobodyListensError,
     ServerDownError,
     ServerSilentError,

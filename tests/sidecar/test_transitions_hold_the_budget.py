@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.servers.transitions import (
+from sidecar.servers.sizes.transitions import (
     EnterShrinkMode,
     Grow,
     LeaveShrinkMode,

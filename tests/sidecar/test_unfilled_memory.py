@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.curves.served_reads import ServedReads
 from sidecar.curves.unfilled_memory import UnfilledMemory, at_most_from, level_from
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from tests.sidecar.monitored_load import STATS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.servers.promotions import follow_roles
+from sidecar.servers.sizes.promotions import follow_roles
 from sidecar.servers.unseen_restarts import planned_for_restarted
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState

@@ -10,7 +10,7 @@ import pytest
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.warm_up import BLOCK_READS, MOST_UNSEEN_SHARE, WarmUp
 from sidecar.samples.batch import decode_batch
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.monitored_load import (
     BASELINE,
     OVERHEAD,

@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.control.gain_by_curves import RecommendedGain, access_seconds
 from sidecar.control.status_document import MOST_CYCLES, standstill
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.gain_since_installation import GainSinceInstallation
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation

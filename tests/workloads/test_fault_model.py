@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sidecar.servers import apply_transitions, server_watch, transitions
-from sidecar.servers.transitions import ServerState
+from sidecar.servers import apply_transitions, server_watch
+from sidecar.servers.sizes import transitions
+from sidecar.servers.sizes.transitions import ServerState
 from workloads.experiment.faults.model import model_stage
 from workloads.experiment.faults.model.model import KINDS, maker, play_on_model, run_model, shortest
 from workloads.experiment.faults.model.model_server import MIB

@@ -23,7 +23,7 @@ from sidecar.look.looked_server import LookedServer
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
 from sidecar.samples.receiver import SampleReceiver
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.traces.trace_reader import load_trace
 from workloads.arguments import ORM_BUSY, ORM_NIGHT, TWITTER, trace_file
 from workloads.experiment.fast_replay import FastServer, Load

@@ -18,7 +18,7 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 from workloads.experiment.curve_cases import (
     LEARNT_SHARE,

@@ -15,7 +15,7 @@ import numpy as np
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS, Operation
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from workloads.sample_batches import SampledServer, number_hashes
 
 _WINDOWS = 20

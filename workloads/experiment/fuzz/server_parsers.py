@@ -22,8 +22,8 @@ from sidecar.delivery.plan_inbox import Verdict
 from sidecar.samples.batch import SampleError, decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.samples.wire_format import HEADER, RECORD_BYTES
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.web.routes import Documents, operators_router
 from solver_lambda.http.guards import TokenGuard
 from solver_lambda.http.incoming import Incoming

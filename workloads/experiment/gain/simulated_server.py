@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sidecar.samples.wire_format import Operation
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from workloads.experiment.gain.server_parts import (
     EvictionOrder,
     ExactLru,

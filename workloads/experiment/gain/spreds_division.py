@@ -20,8 +20,8 @@ from sidecar.samples.batch import decode_batch
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.server_snapshot import ServerSnapshot
-from sidecar.servers.handover import Holding, handover
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.handover import Holding, handover
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.reader import Fields

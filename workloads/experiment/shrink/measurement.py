@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import read_config
 from sidecar.servers.actuator import Actuator
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.reader import Fields
 from workloads.experiment.shrink.clients import VALUE, Clients, running_clients

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.background_reading import PATIENCE_SECONDS
-from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
-from sidecar.servers.server_errors import MissingRightError, ServerDownError
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.background_reading import PATIENCE_SECONDS
+from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.connection.server_errors import MissingRightError, ServerDownError
+from sidecar.servers.connection.server_reading import ServerReading
 from workloads.experiment.faults.model.model_server import ModelServer
 from workloads.experiment.faults.model.simulated_time import NotYetError, SimulatedClock
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sidecar.servers.server_reading import TENACITY, ServerReading
-from sidecar.servers.transitions import SLACK_BYTES, SLACK_RATIO
-from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.servers.connection.server_reading import TENACITY, ServerReading
+from sidecar.servers.connection.unevictable import least_maxmemory_bytes
+from sidecar.servers.sizes.transitions import SLACK_BYTES, SLACK_RATIO
 
 MIB = 1 << 20
 BASELINE_BYTES = MIB

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES, ServerConfig
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from workloads.experiment.faults.model.model_line import MakeSidecar, ModelLine, Sidecar
 from workloads.experiment.faults.model.model_server import (
     BASELINE_BYTES,

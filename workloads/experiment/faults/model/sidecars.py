@@ -14,10 +14,10 @@ from sidecar.config.sampling import SamplingConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.budget_keeper import BudgetKeeper
-from sidecar.servers.redis_server import RedisServer
-from sidecar.servers.server_errors import ServerDownError, ServerRefusedError
-from sidecar.servers.server_reading import TENACITY
-from sidecar.servers.transitions import (
+from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
+from sidecar.servers.connection.server_reading import TENACITY
+from sidecar.servers.sizes.transitions import (
     EnterShrinkMode,
     Grow,
     LeaveShrinkMode,

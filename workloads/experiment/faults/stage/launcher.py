@@ -26,7 +26,7 @@ import sidecar.controllers.embedded as embedded
 import sidecar.observer as observer
 import sidecar.state.state_store as state_store
 from sidecar.control.plan_outcome import Check, PlanOutcome
-from sidecar.servers.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import RedisServer
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 
 from sidecar.base.worker import NoThreadError, Worker
-from sidecar.servers.redis_server import TIMEOUT_SECONDS, RedisServer
-from sidecar.servers.server_errors import ServerSilentError
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
+from sidecar.servers.connection.server_errors import ServerSilentError
+from sidecar.servers.connection.server_reading import ServerReading
 
 # Answers that come later are taken when they come; meanwhile the others go on.
 PATIENCE_SECONDS = 0.25

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.base.log_setup import BOUNDED
 from sidecar.config.node import ServerConfig
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 
 
 class OwnQuestions:

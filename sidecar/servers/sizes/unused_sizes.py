@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.budget_fit import half_share_bytes
-from sidecar.servers.primaries import primaries_of
-from sidecar.servers.promotions import held_bytes
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.budget_fit import half_share_bytes
+from sidecar.servers.sizes.primaries import primaries_of
+from sidecar.servers.sizes.promotions import held_bytes
 from sidecar.state.room_made import CLEARLY_LESS
 from sidecar.state.state_store import StateStore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sidecar.servers.figures import Figures
+from sidecar.servers.connection.info_figures import Figures
 
 # Most of what caches are written by. Whoever has no memory left refuses them, and no reads.
 _GROWING = (

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sidecar.servers.remembered_work import remember_replicas
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
+from sidecar.servers.sizes.remembered_work import remember_replicas
 from sidecar.state.state_store import StateStore
 
 # What comes and goes within a minute is given back to those who gave for it.

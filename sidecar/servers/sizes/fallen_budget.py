@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
-from sidecar.servers.budget_fit import (
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.budget_fit import (
     fitted_sizes,
     is_about,
     tell_what_does_not_fit,
     unmovable_bytes,
     with_minima_that_fit,
 )
-from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.promotions import held_by_replicas
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.shrink_guard import Sizes
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.sizes.memory_budget import MemoryBudget
+from sidecar.servers.sizes.promotions import held_by_replicas
+from sidecar.servers.sizes.shrink_guard import Sizes
+from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sidecar.samples.wire_format import OLD_SAMPLER
-from sidecar.servers.server_reading import SAMPLER_PREFIXES, ServerReading
+from sidecar.servers.connection.server_reading import SAMPLER_PREFIXES, ServerReading
 
 _IN_IT = dict(zip(SAMPLER_PREFIXES, ("patch", "module"), strict=True))
 # What is not to be used, where somebody chose.

@@ -9,9 +9,9 @@ from typing import Any
 
 from sidecar.base.machine_memory import machine_memory_bytes
 from sidecar.base.plain_text import plain
-from sidecar.servers.command_counts import work_of
-from sidecar.servers.figures import Figures, figure_of, keys_of, number_of
-from sidecar.servers.unevictable import is_too_small, least_maxmemory_bytes
+from sidecar.servers.connection.command_counts import work_of
+from sidecar.servers.connection.info_figures import Figures, figure_of, keys_of, number_of
+from sidecar.servers.connection.unevictable import is_too_small, least_maxmemory_bytes
 from solver_lambda.documents.reader import MOST_BYTES, shown
 
 # used_memory holds these beside the keys (src/object.c, getMemoryOverheadData, Redis 7.0).

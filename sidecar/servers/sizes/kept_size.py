@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
 

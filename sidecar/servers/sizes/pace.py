@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.transitions import ServerState
 
 # An eviction takes about two microseconds, and who sends a request then waits for it: at this rate
 # one request in a hundred meets one.

@@ -12,8 +12,8 @@ from typing import Literal
 from sidecar.base.machine_memory import memory_limit
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import LEAST_UNIT_BYTES, Amount, MemoryConfig
-from sidecar.servers.resident_budget import Headroom, ResidentBudget, headroom_of
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.resident_budget import Headroom, ResidentBudget, headroom_of
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -13,17 +13,17 @@ import redis
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.samples.sampler_key import SamplerKey
-from sidecar.servers.bounded_replies import ReplyTooLargeError
-from sidecar.servers.connection_words import connection_words, wrong_password
-from sidecar.servers.figures import figure_of
-from sidecar.servers.own_questions import OwnQuestions
-from sidecar.servers.server_connection import (
+from sidecar.servers.connection.bounded_replies import ReplyTooLargeError
+from sidecar.servers.connection.connection_words import connection_words, wrong_password
+from sidecar.servers.connection.info_figures import figure_of
+from sidecar.servers.connection.own_questions import OwnQuestions
+from sidecar.servers.connection.server_connection import (
     MOST_REPLY_BYTES,
     NONSENSE,
     REPLY_SECONDS,
     ServerConnection,
 )
-from sidecar.servers.server_errors import (
+from sidecar.servers.connection.server_errors import (
     MissingRightError,
     ServerError,
     ServerRefusedError,
@@ -31,10 +31,10 @@ from sidecar.servers.server_errors import (
     WrongPasswordError,
     down_error,
 )
-from sidecar.servers.server_lock import CLIENT_NAME, ServerTakenError, check_clients
-from sidecar.servers.server_product import other_product
-from sidecar.servers.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
-from sidecar.servers.way_of_sampling import sampled_by
+from sidecar.servers.connection.server_lock import CLIENT_NAME, ServerTakenError, check_clients
+from sidecar.servers.connection.server_product import other_product
+from sidecar.servers.connection.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
+from sidecar.servers.connection.way_of_sampling import sampled_by
 from solver_lambda.secret import SecretError, read_secret
 
 log = logging.getLogger(__name__)

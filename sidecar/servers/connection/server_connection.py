@@ -11,8 +11,12 @@ from redis.retry import Retry
 
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
-from sidecar.servers.bounded_replies import BoundedParser, BoundedReplies, ReplyTooLargeError
-from sidecar.servers.guarded_connection import guard
+from sidecar.servers.connection.bounded_replies import (
+    BoundedParser,
+    BoundedReplies,
+    ReplyTooLargeError,
+)
+from sidecar.servers.connection.guarded_connection import guard
 from solver_lambda.documents.reader import DocumentError
 
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB

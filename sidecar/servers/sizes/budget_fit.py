@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.initial_sizes import initial_sizes
-from sidecar.servers.memory_budget import MemoryBudget
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import LEAST_GROWTH_RATIO, ServerState
-from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import least_maxmemory_bytes
+from sidecar.servers.sizes.initial_sizes import initial_sizes
+from sidecar.servers.sizes.memory_budget import MemoryBudget
+from sidecar.servers.sizes.transitions import LEAST_GROWTH_RATIO, ServerState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

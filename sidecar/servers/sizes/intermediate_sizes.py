@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sidecar.servers.handover import Holding, attainable, handover
-from sidecar.servers.transitions import ServerState, is_clearly_above, left_bytes
+from sidecar.servers.sizes.handover import Holding, attainable, handover
+from sidecar.servers.sizes.transitions import ServerState, is_clearly_above, left_bytes
 
 # A little less than between two steps of an actuator that has nothing to do.
 LOOK_SECONDS = 0.9

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.servers.intermediate_sizes import IntermediateSizes
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes
 from sidecar.state.state_store import StateStore
 
 # What a server without a limit uses changes all the time, and is noted when it has by so much.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.unevictable import least_maxmemory_bytes
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.connection.unevictable import least_maxmemory_bytes
 from sidecar.state.sidecar_state import SidecarState
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.server_reading import ServerReading
+from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 

@@ -8,8 +8,8 @@ import time
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
-from sidecar.servers.server_reading import ServerReading
-from sidecar.servers.transitions import ServerState
+from sidecar.servers.connection.server_reading import ServerReading
+from sidecar.servers.sizes.transitions import ServerState
 from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Asks one server, over one guarded connection, and bounds what it answers."""
