@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from sidecar.base.back_off import BackOff
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.curve_readiness import no_curve_reason
@@ -18,6 +17,7 @@ from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, why_not_looked_at
 from sidecar.look.question_cost import QuestionCost, pause_seconds
 from sidecar.samples.batch import Batch
+from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.own_questions import OwnQuestions
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 
-from sidecar.base.back_off import BackOff
 from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
+from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.background_reading import PATIENCE_SECONDS, BackgroundReading
 from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
 from sidecar.servers.connection.server_errors import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
-from sidecar.base.back_off import BackOff
 from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
+from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.connection.server_reading import ServerReading

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from sidecar.base.back_off import BackOff
 from sidecar.base.metrics import Metrics
+from sidecar.servers.back_off import BackOff
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sidecar.base import back_off
-from sidecar.servers import server_contact, server_watch, side_by_side
+from sidecar.servers import back_off, server_contact, server_watch, side_by_side
 from sidecar.servers.connection import background_reading, redis_server
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.base import back_off
 from sidecar.config.node import ServerConfig
+from sidecar.servers import back_off
 from sidecar.servers.connection.command_counts import work_of
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.base import back_off
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
+from sidecar.servers import back_off
 from sidecar.servers.budget_keeper import _MOST_AT_ONCE, BudgetKeeper
 from sidecar.servers.sizes.budget_fit import unmovable_bytes
 from sidecar.servers.sizes.reserved_memory import (
