@@ -60,11 +60,11 @@ check: ## format, lint and types
 	@.venv/bin/mypy
 
 # Without a server: about a minute for all of them.
-FAST_TESTS := tests/sidecar/test_actuator_on_models.py \
-	tests/sidecar/test_apply_transitions.py tests/sidecar/test_certificate_fetches.py \
-	tests/sidecar/test_notification_check.py tests/sidecar/test_plan_check.py tests/sidecar/test_plan_figures.py \
-	tests/sidecar/test_plan_harm.py tests/sidecar/test_plan_knowledge.py tests/sidecar/test_shrink_guard.py \
-	tests/sidecar/test_signing_certificate.py tests/sidecar/test_transitions_hold_the_budget.py \
+FAST_TESTS := tests/sidecar/servers/test_actuator_on_models.py \
+	tests/sidecar/servers/test_apply_transitions.py tests/sidecar/delivery/test_certificate_fetches.py \
+	tests/sidecar/delivery/test_notification_check.py tests/sidecar/plans/test_plan_check.py tests/sidecar/plans/test_plan_figures.py \
+	tests/sidecar/plans/test_plan_harm.py tests/sidecar/plans/test_plan_knowledge.py tests/sidecar/servers/sizes/test_shrink_guard.py \
+	tests/sidecar/delivery/test_signing_certificate.py tests/sidecar/servers/sizes/test_transitions.py \
 	tests/solver_lambda/test_plan_words.py tests/workloads/test_fault_model.py
 
 portable: ## the core of the sampler on ARM64 (emulated), the module by another compiler, Valkey by CMake

@@ -377,7 +377,7 @@ PROBES = (
         "an absent key, asked for by a user who may not list",
         "AccessDenied",
         "https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html",
-        "`tests/sidecar/test_absent_key_without_listing.py`, on a store that answers so",
+        "`tests/sidecar/storage/test_absent_key_without_listing.py`, on a store that answers so",
         _absent_without_listing,
     ),
     Probe(
