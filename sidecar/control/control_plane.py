@@ -19,8 +19,8 @@ from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.predicted_hits import predicted_hit_ratios
 from sidecar.control.series import Series
-from sidecar.control.server_events import set_again
-from sidecar.control.server_watches import ServerWatches
+from sidecar.control.server_events import ServerEvents
+from sidecar.control.server_outages import set_again
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
@@ -86,7 +86,7 @@ class ControlPlane:
     take it.
 
     Attributes:
-        plans, orders, verification, history, series, cgroups, watches: its parts.
+        plans, orders, verification, history, series, cgroups, server_events: its parts.
         trouble: why no size can be set, for people; ``None``: it can.
         recommended: what plans that are not carried out would have saved.
         gain: what those have saved that were; ``None``: SPREDS has kept no sizes so far.
@@ -132,7 +132,7 @@ class ControlPlane:
         self.gain = store.now.gain
         self._yardstick = Yardstick()
         self.cgroups = CgroupWatch()
-        self.watches = ServerWatches(store.now.run_ids)
+        self.server_events = ServerEvents(store.now.run_ids)
         self._enforcement.changed = self._resized
         self.plans.on_carried_out = self._carried_out
         self.plans.on_recommended = self._recommended
@@ -213,12 +213,12 @@ class ControlPlane:
                 self._take_over()
             readings = self._actuator.readings
             errors = self._actuator.errors()
-            for name, words in self.watches.look(now_seconds, readings, errors):
+            for name, words in self.server_events.look(now_seconds, readings, errors):
                 words += set_again(name, words, self._store.now)
                 self.history.add("server", words, server=name)
-            for name in self.watches.refusals.lasting(now_seconds):
+            for name in self.server_events.refusals.lasting(now_seconds):
                 self.verification.refused_writes(name)
-            self.verification.lost_keys(self.watches.buffers.just_now)
+            self.verification.lost_keys(self.server_events.buffers.just_now)
             self.verification.look(readings)
             self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sidecar.look.questions import packed
+from sidecar.look.question_encoding import packed
 from sidecar.samples.batch import DB_SHIFT, HASH_MASK
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 

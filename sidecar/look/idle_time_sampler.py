@@ -29,7 +29,7 @@ from sidecar.look.looked_server import (
     Told,
 )
 from sidecar.look.question_cost import within_own_time
-from sidecar.look.questions import packed, refusal_words
+from sidecar.look.question_encoding import packed
 from sidecar.samples.batch import Batch, record_type
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,
@@ -277,7 +277,7 @@ class IdleTimeSampler:
 
     def _second(self, answer: Answer, clock: int) -> int | None:
         if isinstance(answer, Exception):
-            raise CannotBeLookedAtError(refusal_words(str(answer)))
+            raise CannotBeLookedAtError(_refusal_words(str(answer)))
         return None if answer is None else clock - answer
 
     def _record(
@@ -342,3 +342,15 @@ class IdleTimeSampler:
         )
         self._sequence, self._last_us = self._sequence + 1, at_us
         return batch
+
+
+def _refusal_words(words: str) -> str:
+    """Say why ``OBJECT IDLETIME`` was refused, as the end of a sentence that begins with the
+    server's name."""
+    if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
+        return "is a node of a cluster, and sends us elsewhere for its keys"
+    if words.startswith("NOPERM"):
+        return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
+    if "unknown command" in words:
+        return "has no OBJECT IDLETIME: who hosts it may have switched it off"
+    return f"refuses OBJECT IDLETIME: {words[:200]}"

@@ -14,7 +14,7 @@ import redis
 from sidecar.base.plain_text import plain
 from sidecar.config.node import ServerConfig
 from sidecar.curves.curve_readiness import no_curve_reason
-from sidecar.look.questions import number_in, packed
+from sidecar.look.question_encoding import number_in, packed
 from sidecar.look.scan_reply import MOST_BYTES as SCAN_BYTES
 from sidecar.look.scan_reply import read_scan
 from sidecar.servers.connection.bounded_replies import ReplyTooLargeError

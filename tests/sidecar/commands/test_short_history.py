@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.commands.history import _folded, concerning, in_short
-from sidecar.control.server_events import set_again
+from sidecar.control.server_outages import set_again
 from sidecar.state.control_state import ControlState, Hold
 from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.example_sidecar import MIB

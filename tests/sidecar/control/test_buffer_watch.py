@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.control.server_watches import BUFFERS_OVER_SECONDS, BufferWatch
+from sidecar.control.buffer_watch import BUFFERS_OVER_SECONDS, BufferWatch
 from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer
 from workloads.local_node import wait_until

@@ -8,7 +8,7 @@ from dataclasses import replace
 import redis
 
 from sidecar.config.node import ServerConfig
-from sidecar.control.server_watches import LASTS_SECONDS, REFUSED_OVER_SECONDS, RefusalWatch
+from sidecar.control.refusal_watch import LASTS_SECONDS, REFUSED_OVER_SECONDS, RefusalWatch
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer

@@ -8,11 +8,11 @@ import pytest
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.history import history_path, read_history
-from sidecar.control.server_events import (
+from sidecar.control.server_outages import (
     MOST_AT_ONCE,
     OUTAGE_SECONDS,
     SECONDS_EACH,
-    ServerEvents,
+    ServerOutages,
 )
 from sidecar.servers.connection.server_reading import ServerReading
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -28,7 +28,7 @@ class Node:
     """One server, ``pages``, at moments."""
 
     def __init__(self, **run_ids: str) -> None:
-        self.events = ServerEvents(run_ids)
+        self.events = ServerOutages(run_ids)
 
     def at(self, seconds: float, found: ServerReading | None) -> list[str]:
         readings: dict[str, Any] = {"pages": found} if found else {}
@@ -97,7 +97,7 @@ def test_a_real_restart(start_server: StartServer, write_node: WriteNode) -> Non
     pages = start_server("8mb")
     path = write_node({"pages": pages, "other": start_server("8mb")}, budget="16mb")
     with sidecar_in_thread(path) as sidecar:
-        events = sidecar._control.watches._events
+        events = sidecar._control.server_events._outages
         wait_until(lambda: "pages" in events._told, sidecar.metrics.snapshot)
         pages.restart()
 

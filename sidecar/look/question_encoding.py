@@ -24,15 +24,3 @@ def packed(*words: str | bytes) -> bytes:
     """Return a command as it is sent."""
     parts = [word if isinstance(word, bytes) else word.encode() for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
-
-
-def refusal_words(words: str) -> str:
-    """Say why ``OBJECT IDLETIME`` was refused, as the end of a sentence that begins with the
-    server's name."""
-    if words.startswith(("MOVED", "ASK", "CLUSTERDOWN")):
-        return "is a node of a cluster, and sends us elsewhere for its keys"
-    if words.startswith("NOPERM"):
-        return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
-    if "unknown command" in words:
-        return "has no OBJECT IDLETIME: who hosts it may have switched it off"
-    return f"refuses OBJECT IDLETIME: {words[:200]}"
