@@ -91,11 +91,9 @@ def status_document(
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     process_ids = {name: one.process_id for name, one in actuator.readings.items()}
     found += [*_of_servers(actuator), *plane.cgroups.problems(config, process_ids)]
-    late, refusing = (
-        standstill(cycle, actuator),
-        [*plane.server_events.refusals.problems(time.time())],
-    )
+    refusing = [*plane.server_events.refusals.problems(time.time())]
     found += plane.server_events.buffers.problems(time.time())
+    late = standstill(cycle, actuator)
     return {
         "kind": KIND,
         "version": VERSION,
