@@ -86,14 +86,13 @@ def status_document(
     known = KnownServers.of(actuator, cycle, plane, state.control)
     servers = [server_status(one, state, actuator, cycle, plane, known) for one in config.servers]
     budget, counted, above = _budget(actuator), _counted_bytes(actuator), _takers(actuator)
-    for server in servers:
-        server["counted_bytes"] = counted.get(server["name"])
+    servers = [{**one, "counted_bytes": counted.get(one["name"])} for one in servers]
     found = problems_of(servers, budget, state, plane.mode, silence, counted, silent_seconds, above)
     process_ids = {name: one.process_id for name, one in actuator.readings.items()}
     found += [*_of_servers(actuator), *plane.cgroups.problems(config, process_ids)]
-    refusing = [*plane.server_events.refusals.problems(time.time())]
-    found += plane.server_events.buffers.problems(time.time())
-    late = standstill(cycle, actuator)
+    events, now_seconds = plane.server_events, time.time()
+    found += events.buffers.problems(now_seconds)
+    late, refusing = standstill(cycle, actuator), [*events.refusals.problems(now_seconds)]
     return {
         "kind": KIND,
         "version": VERSION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from sidecar.servers.sizes.reserved_memory import (
     takers,
 )
 from sidecar.servers.sizes.sizes_in_words import tell_needs
+from sidecar.servers.sizes.squeezed_servers import SqueezedServers
 from sidecar.servers.sizes.unused_sizes import sizes_with_unused_shared
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
@@ -38,59 +39,20 @@ from solver_lambda.documents.reader import DocumentError
 log = logging.getLogger(__name__)
 
 
-# A server with less than this share of what it held when it last evicted was emptied.
-_EMPTIED = 0.75
-# A server tells of its clients' buffers up to a second late: until then they seem to be keys.
-_TOLD_SECONDS = 3.0
-
-
-class _Held(NamedTuple):
-    """Has the least that a server held in the seconds after it last evicted a key."""
-
-    evicted_at_seconds: float
-    keys: int
-    keys_bytes: int
-
-
-class Squeezed:
-    """Knows who has evicted keys and was not emptied since: they had filled what they have, and
-    will again. What replicas evict is their primaries' own.
-
-    Attributes:
-        names: of these servers.
-    """
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self._evicted: dict[str, int] = {}
-        self._held: dict[str, _Held] = {}
-
-    def look(self, readings: Mapping[str, ServerReading]) -> None:
-        """Take what servers said last."""
-        for name, one in readings.items():
-            before = self._evicted.get(name, one.evicted_keys)
-            self._evicted[name] = one.evicted_keys
-            held = self._held.get(name)
-            keys_bytes = one.counted_bytes - one.unevictable_bytes
-            if one.ignores_maxmemory or one.evicted_keys < before:  # or it has restarted
-                self._held.pop(name, None)
-            elif one.evicted_keys > before:
-                self._held[name] = _Held(one.at_seconds, one.keys, keys_bytes)
-            elif held and one.at_seconds < held.evicted_at_seconds + _TOLD_SECONDS:
-                least = min(held.keys, one.keys), min(held.keys_bytes, keys_bytes)
-                self._held[name] = _Held(held.evicted_at_seconds, *least)
-            elif held and (
-                one.keys < _EMPTIED * held.keys or keys_bytes < _EMPTIED * held.keys_bytes
-            ):
-                del self._held[name]
-        self.names = self._held.keys() & readings.keys()
-
-
 # So often sizes change for what clients hold, then once in so long: each is a line of the history.
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
 TellSizes = Callable[[Mapping[str, int], Mapping[str, int], str], None]
+
+
+class SizesChange(NamedTuple):
+    """Says why sizes change, and which room is made by that. ``at_once``: they are set now, and not
+    as memory is filled."""
+
+    purpose: str
+    room: RoomMade | None
+    at_once: bool = False
 
 
 class BudgetKeeper:
@@ -110,7 +72,7 @@ class BudgetKeeper:
         self._tell = tell
         self._too_little: str | None = None
         self._exceeded: set[str] = set()
-        self._lasting_keys, self._squeezed = LastingKeys(), Squeezed()
+        self._lasting_keys, self._squeezed = LastingKeys(), SqueezedServers()
         self._planned: Mapping[str, int] = {}  # when it began to look
         self._rate, self._is_over = RateLimit(_MOST_AT_ONCE, _ONE_MORE_SECONDS), False
 
@@ -145,23 +107,38 @@ class BudgetKeeper:
         if sizes == targets or (too_small and not over and is_about(sizes, targets)):
             self._share_unused(servers, targets, beside, least)
             return
-        room = self._store.now.room
         made = self._room(servers, targets, sizes, beside, is_less=wanted is not None)
+        self._set(targets, sizes, self._change(sizes, wanted, beside, made, too_small))
+
+    def _change(
+        self,
+        sizes_bytes: Mapping[str, int],
+        wanted_bytes: Mapping[str, int] | None,
+        beside_bytes: Mapping[str, int],
+        made: RoomMade | None,
+        too_small: Collection[str],
+    ) -> SizesChange:
+        """Return why sizes change: somebody is too small, needs room, needs less of it, or none.
+        ``wanted_bytes``: the sizes from before room was made; ``None``: none is given back."""
+        room, replicas = self._store.now.room, self._replicas
         needed = made.needed_bytes if made is not None and not made.is_returned else {}
-        names = ", ".join(sorted(beside.keys() | needed.keys() or self._replicas))
+        names = ", ".join(sorted(beside_bytes.keys() | needed.keys() or replicas))
         if too_small:
-            self._set(targets, sizes, tell_needs(too_small, self._replicas), made)
-        elif wanted is None:
-            self._set(targets, sizes, f"room beside {names}", made)
-        elif any(sizes[name] < wanted[name] for name in wanted.keys() - beside.keys()):
+            return SizesChange(tell_needs(too_small, replicas), made)
+        if wanted_bytes is None:
+            return SizesChange(f"room beside {names}", made)
+        others = wanted_bytes.keys() - beside_bytes.keys()
+        if any(sizes_bytes[name] < wanted_bytes[name] for name in others):
             purpose = f"less room beside {names}" if names else UNUSED
-            self._set(targets, sizes, purpose, made, at_once=bool(room) and not needed)
-        else:
-            # Who grew for a need has filled what it got: it gives as the others fill.
-            left = made if needed or sizes != wanted else room and room.returned(sizes)
-            purpose = "room that was made is given back" if room else UNUSED
-            at_once = bool(room and not room.needed_bytes and not needed)
-            self._set(targets, sizes, purpose, left, at_once=at_once)
+            return SizesChange(purpose, made, at_once=bool(room) and not needed)
+        # Who grew for a need has filled what it got: it gives as the others fill.
+        left = (
+            made if needed or sizes_bytes != wanted_bytes else room and room.returned(sizes_bytes)
+        )
+        purpose = "room that was made is given back" if room else UNUSED
+        return SizesChange(
+            purpose, left, at_once=bool(room and not room.needed_bytes and not needed)
+        )
 
     def _take_note(self) -> None:
         while self._actuator.fitted:
@@ -222,7 +199,7 @@ class BudgetKeeper:
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
         if room and not hang and fitted and fitted != targets_bytes:
-            self._set(targets_bytes, fitted, UNUSED, room.shifted(fitted))
+            self._set(targets_bytes, fitted, SizesChange(UNUSED, room.shifted(fitted)))
 
     @property
     def _replicas(self) -> set[str]:
@@ -315,10 +292,7 @@ class BudgetKeeper:
         self,
         before_bytes: Mapping[str, int],
         sizes_bytes: Mapping[str, int],
-        purpose: str,
-        room: RoomMade | None,
-        *,
-        at_once: bool = False,
+        change: SizesChange,
     ) -> None:
         if not self._is_over and self._rate.wait_seconds("sizes"):
             return  # clients can bring about any of it, again and again
@@ -326,18 +300,18 @@ class BudgetKeeper:
         def note(state: SidecarState) -> None:
             if state.targets_bytes != self._planned:
                 raise ValueError("others are planned since")
-            state.make_room(room)
+            state.make_room(change.room)
 
         try:
-            if at_once:
-                self._actuator.engage(sizes_bytes, sizes_bytes, purpose, note=note)
+            if change.at_once:
+                self._actuator.engage(sizes_bytes, sizes_bytes, change.purpose, note=note)
             else:
-                self._actuator.set_targets(sizes_bytes, purpose, note=note)
+                self._actuator.set_targets(sizes_bytes, change.purpose, note=note)
         except ValueError as error:  # or the budget has fallen since it was read
-            log.info("%s: tried again: %s", purpose, error)
+            log.info("%s: tried again: %s", change.purpose, error)
             return
         self._metrics.sizes_fitted.inc()
-        self._tell(before_bytes, sizes_bytes, purpose)
+        self._tell(before_bytes, sizes_bytes, change.purpose)
 
     def _tell_exceeded(self, words: Mapping[str, str]) -> None:
         for name in words.keys() - self._exceeded:

@@ -28,7 +28,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control import control_plane
-from sidecar.servers.budget_keeper import BudgetKeeper
+from sidecar.servers.budget_keeper import BudgetKeeper, SizesChange
 from sidecar.servers.sizes import memory_budget
 from sidecar.servers.sizes.budget_fit import fitted_sizes
 from sidecar.servers.sizes.fallen_budget import (
@@ -432,7 +432,7 @@ def test_what_was_worked_out_for_other_sizes_is_not_set(node: ActuatedNode) -> N
     keeper._planned = store.now.targets_bytes
     _budget_becomes(node, 24 * MB, "rss")
     fallen = node.actuator.targets()
-    keeper._set(fallen, {"s0": 6 * MB, "s1": 18 * MB}, "room for what s1 cannot evict", None)
+    keeper._set(fallen, {"s0": 6 * MB, "s1": 18 * MB}, SizesChange("room for s1", None))
     assert node.actuator.targets() == fallen
     # Nor is what the actuator saw before it planned others.
     stale = [replace(state, target_bytes=12 * MB) for state in node.actuator.latest]

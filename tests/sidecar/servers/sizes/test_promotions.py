@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.delivery.message_signature import SignatureCheck
-from sidecar.servers.budget_keeper import Squeezed
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import HEADROOM_BYTES
 from sidecar.servers.sizes.promotions import LastingKeys, follow_roles, held_bytes
 from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.sizes.squeezed_servers import SqueezedServers
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write
 from tests.sidecar.fixtures import StartServer, WriteNode
@@ -457,7 +457,7 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
 def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
     """Idle connections of a stranger evicted keys of one that was promoted just then: what it used
     no longer was taken for what it did not need, however slowly it fills again."""
-    squeezed, at_seconds = Squeezed(), itertools.count(0, 5)
+    squeezed, at_seconds = SqueezedServers(), itertools.count(0, 5)
 
     def look(role: str, evicted_keys: int, keys: int, each: int = 1000) -> bool:
         one = replace(STATS, role=role, evicted_keys=evicted_keys, keys=keys)
@@ -484,7 +484,7 @@ def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
 
 
 def test_buffers_that_are_told_late_are_no_keys_that_somebody_deleted() -> None:
-    squeezed = Squeezed()
+    squeezed = SqueezedServers()
     for at_seconds, counted in ((0.0, 20), (0.5, 20), (1.5, 10), (2.9, 10), (5.0, 10), (9.0, 14)):
         one = replace(STATS, keys=5000, evicted_keys=int(at_seconds > 0), at_seconds=at_seconds)
         squeezed.look({"a": replace(one, counted_bytes=STATS.unevictable_bytes + counted * MB)})

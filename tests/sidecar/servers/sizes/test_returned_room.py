@@ -17,7 +17,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.control.order import Order
 from sidecar.daemon import Sidecar
 from sidecar.servers import server_contact, server_watch, side_by_side
-from sidecar.servers.budget_keeper import BudgetKeeper
+from sidecar.servers.budget_keeper import BudgetKeeper, SizesChange
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import HEADROOM_BYTES
 from sidecar.servers.sizes.returned_room import (
@@ -181,7 +181,7 @@ def test_who_plans_while_the_budget_falls_tries_again(make_node: MakeNode) -> No
     node.settle(16, 16)
     keeper = BudgetKeeper(node.actuator, node.store, node.metrics, lambda *_: None)
     before = node.actuator.targets()
-    keeper._set(before, dict.fromkeys(before, 40 * MB), "room", None)
+    keeper._set(before, dict.fromkeys(before, 40 * MB), SizesChange("room", None))
     assert node.actuator.targets() == before
 
 
