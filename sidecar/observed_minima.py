@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
+from sidecar.config.node import ServerConfig
 from sidecar.servers.connection.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima, useful_bytes
 
@@ -58,6 +63,49 @@ def needed_bytes(seen: _Seen) -> int:
     own_bytes = min(size_bytes, seen.installed_bytes or size_bytes)
     is_kept = not seen.reading.evicts and seen.unevictable_bytes <= own_bytes
     return 0 if is_kept else seen.unevictable_bytes
+
+
+# Of all reads: who hits less often by no more than this hits as often.
+_SAME_RATIO = 0.001
+
+
+def floor_bytes(curve: MissRatioCurve, installed_bytes: int) -> int:
+    """Return the least size with which a server hits as often as with ``installed_bytes``, what it
+    had before SPREDS, by its curve."""
+    sizes, ratios = curve.from_zero()
+    most = float(curve.miss_ratio(installed_bytes)) + _SAME_RATIO
+    first = int(np.argmax(ratios <= most))
+    if ratios[first] > most or not first:
+        return installed_bytes if ratios[first] > most else 0
+    share = (ratios[first - 1] - most) / (ratios[first - 1] - ratios[first])
+    size = sizes[first - 1] + share * (sizes[first] - sizes[first - 1])
+    return min(installed_bytes, math.ceil(float(size)))
+
+
+def with_floors(
+    servers: tuple[ServerObservation, ...], configs: Iterable[ServerConfig], budget_bytes: int
+) -> tuple[ServerObservation, ...]:
+    """Raise minima to the floors of servers that are to hit as often as before SPREDS. Where these
+    do not fit beside the minima, each gets a part, in proportion."""
+    with_floor = {config.name for config in configs if config.floor == "before"}
+    more = {
+        one.name: max(0, _floor_of(one) - one.minimum_bytes)
+        for one in servers
+        if one.name in with_floor and one.keep_reason is None
+    }
+    left_bytes = max(0, budget_bytes - sum(one.minimum_bytes for one in servers))
+    share = min(1.0, left_bytes / max(1, sum(more.values())))
+    return tuple(
+        replace(one, minimum_bytes=one.minimum_bytes + int(share * more.get(one.name, 0)))
+        for one in servers
+    )
+
+
+def _floor_of(server: ServerObservation) -> int:
+    if not server.installed_bytes:  # it had no limit, or nobody knows what it had
+        return 0
+    size_bytes = floor_bytes(server.curve, server.installed_bytes)
+    return min(size_bytes, server.maximum_bytes or size_bytes)
 
 
 def beside_needs(

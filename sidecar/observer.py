@@ -15,6 +15,7 @@ from sidecar.observed_minima import (
     giving_unused,
     needed_bytes,
     needing_much,
+    with_floors,
     with_minima_that_fit,
     with_needs_that_fit,
 )
@@ -80,7 +81,7 @@ def observe(
         window_seconds=max(windows, default=config.cycle.maximum_age_seconds),
         cycle_seconds=config.cycle.maximum_age_seconds,
         budget_bytes=budget_bytes,
-        servers=servers,
+        servers=with_floors(servers, config.servers, budget_bytes),
         unit_bytes=config.memory.unit_bytes,
         planning=config.planning,
         budget_ratios=BUDGET_RATIOS,

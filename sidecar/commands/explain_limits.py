@@ -14,6 +14,7 @@ from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import BACKEND_NOTE
 
 _DEFAULTS = {one.name: one.default for one in fields(ServerConfig)}
+_FLOOR = "to hit as often as before SPREDS (its floor), "
 _SOURCES = {"team": "as its team says", "configured": "as the operator says"}
 
 
@@ -48,8 +49,9 @@ def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     least = server.get("planned_from_bytes") or 0
     if least > low:
         words.append(
-            f"The last plan had to leave it {format_size(least)}: for what it cannot evict, or "
-            "half of an equal share beside others' wishes and needs."
+            f"The last plan had to leave it {format_size(least)}: for what it cannot evict, "
+            f"{_FLOOR if config.floor == 'before' else ''}or half of an equal share beside others' "
+            "wishes and needs."
         )
     return words
 

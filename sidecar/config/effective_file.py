@@ -253,6 +253,7 @@ def _server(server: ServerConfig) -> Options:
         "maximum": None if server.maximum_bytes is None else size_text(server.maximum_bytes),
         "cache_latency": duration_text(server.cache_latency_seconds),
         "cache": server.cache,
+        "floor": server.floor,
         "username": server.username,
         **_password(server),
         **(server.tls.__dict__ if server.tls else {}),

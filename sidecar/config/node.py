@@ -38,6 +38,7 @@ from solver_lambda.documents.units import format_size
 MODES = ("recommend", "apply")
 # How a server is sampled; ``auto``: by what it has, and where it has nothing, by looking at it.
 SAMPLERS = ("auto", "module", "patch", "look")
+FLOORS = ("none", "before")
 DEFAULT_MINIMUM_BYTES = 2 << 20
 DEFAULT_CACHE_LATENCY_SECONDS = 200e-6
 
@@ -53,6 +54,7 @@ class ServerConfig:
         bounds: as in the observation.
         cache: it may lose keys, also where clients take work from it.
         sampler: one of ``SAMPLERS``.
+        floor: one of ``FLOORS``: whether it keeps hitting as often as with its size before SPREDS.
         password_from: the key that told the password, with what it names.
         password_path: the file that it was read from, and is read from again where it is refused.
         source: the file that has all this, for messages.
@@ -74,6 +76,7 @@ class ServerConfig:
     source: str = ""
     tls: TlsConfig | None = None
     cache: bool = False
+    floor: str = FLOORS[0]
     sampler: str = SAMPLERS[0]
     listeners: KnownListeners | None = field(default=None, repr=False, compare=False)
 
@@ -251,6 +254,7 @@ def _read_server(fields: Fields, folder: Path) -> ServerConfig:
         source=fields.source,
         tls=read_tls(fields, folder, url),
         cache=fields.boolean("cache", False),
+        floor=fields.text("floor", FLOORS[0], FLOORS),
         sampler=fields.text("sampler", SAMPLERS[0], SAMPLERS),
     )
     fields.done()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sidecar.config.node import FLOORS
 from sidecar.traces.file import TraceError
 from solver_lambda.documents.reader import DocumentError
 from workloads.arguments import (
@@ -62,6 +63,12 @@ def divided_by_spreds(mix: Mix, seed: int, salt: int) -> list[Divided]:
     return [Divided(f"SPREDS, salt {text}", outcome, text, errors)]
 
 
+def divided_with_floors(mix: Mix, seed: int, salt: int) -> list[Divided]:
+    """Divide the memory by SPREDS, with a floor for each server."""
+    division = SpredsDivision(None, salt, floor=FLOORS[1])
+    return [Divided("SPREDS, floors", simulate(mix, record(mix, seed), division))]
+
+
 def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:
     """Divide the memory by all others."""
     requests = record(mix, seed)
@@ -97,6 +104,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by-cycle", action="store_true", help="also print each cycle's mean access time"
     )
     parser.add_argument(
+        "--floors", action="store_true", help='also with floor = "before" for each server'
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="end with exit code 3 if a target is missed"
     )
     add_traces(parser, ORM_BUSY, ORM_NIGHT)
@@ -117,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     random = np.random.default_rng(arguments.seed)
     salts = [int(salt) for salt in random.integers(1 << 64, size=count, dtype=np.uint64)]
     results: list[Result] = []
-    for result in _results(mixes, arguments.seed, salts):
+    for result in _results(mixes, arguments.seed, salts, floors=arguments.floors):
         results.append(result)
         print(told(result), flush=True)
         if arguments.by_cycle:
@@ -140,7 +150,9 @@ def _check_matplotlib() -> None:
         ) from error
 
 
-def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Result]:
+def _results(
+    mixes: dict[Path, Mix], seed: int, salts: list[int], *, floors: bool
+) -> Iterator[Result]:
     """Yield the result of each mix, as soon as it and those before it are done."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         try:
@@ -148,6 +160,7 @@ def _results(mixes: dict[Path, Mix], seed: int, salts: list[int]) -> Iterator[Re
                 path: [
                     pool.submit(divided_by_rivals, mix, seed),
                     *(pool.submit(divided_by_spreds, mix, seed, salt) for salt in salts),
+                    *(pool.submit(divided_with_floors, mix, seed, salt) for salt in salts[:floors]),
                 ]
                 for path, mix in mixes.items()
             }

@@ -63,10 +63,12 @@ def told(result: Result) -> str:
             str(one.moves),
             str(one.changes),
             mebibytes(one.moved_bytes),
+            percent(one.lost_ratio),
         ]
         for one in result.scores
     ]
     header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
+    header.append("lost hits")
     lines = [
         "\n" + ": ".join(filter(None, (result.mix, result.description))),
         text_table(header, rows),

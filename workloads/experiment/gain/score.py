@@ -49,6 +49,8 @@ class Score:
         moved_bytes: that servers were given, in all.
         cycles_seconds: the mean access time of each cycle.
         within_ratio, within_twice_ratio: see ``StatedErrors``.
+        lost_ratio: the most that a server's hit ratio is below that with equal shares, in the whole
+            run.
     """
 
     division: str
@@ -64,6 +66,7 @@ class Score:
     cycles_seconds: list[float]
     within_ratio: float | None = None
     within_twice_ratio: float | None = None
+    lost_ratio: float = 0.0
 
     @property
     def gain_ratio(self) -> float:
@@ -97,8 +100,14 @@ def score(
         outcome.changes,
         outcome.moved_bytes,
         mine,
-        *(errors or ()),
+        *(errors or (None, None)),
+        lost_ratio=_lost_ratio(outcome, equal),
     )
+
+
+def _lost_ratio(outcome: Outcome, equal: Outcome) -> float:
+    reads = np.maximum(1, equal.reads.sum(axis=0))
+    return float(np.max((outcome.misses - equal.misses).sum(axis=0) / reads, initial=0.0))
 
 
 def _ratio(seconds: float, equal_seconds: float) -> float:

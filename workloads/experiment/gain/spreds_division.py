@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sidecar.config.node import SidecarConfig, read_config
+from sidecar.config.node import FLOORS, SidecarConfig, read_config
 from sidecar.control.plan_outcome import PlanOutcome
 from sidecar.control.plan_verification import sizes_with_one_back, wait_seconds
 from sidecar.curves.monitor import ServerMonitor
@@ -118,9 +118,13 @@ class SpredsDivision(Division):
         rate: R, of the sampled keys; ``None``: as it finds itself.
         salt: 64 bits: another one gives another sample.
         steps_a_look: memory is handed over after every so many steps.
+        floor: of each server, as in the node's file.
     """
 
-    def __init__(self, rate: float | None, salt: int, steps_a_look: int = 1) -> None:
+    def __init__(
+        self, rate: float | None, salt: int, steps_a_look: int = 1, floor: str = FLOORS[0]
+    ) -> None:
+        self._floor = floor
         self._threshold = None if rate is None else max(1, round(rate * DEFAULT_MODULUS))
         self._salt = salt
         self._steps_a_look = steps_a_look
@@ -129,7 +133,7 @@ class SpredsDivision(Division):
         self.observations: list[Observation] = []
 
     def begin(self, mix: Mix, servers: list[SimulatedServer]) -> None:
-        self._config = _config(mix, self._threshold)
+        self._config = _config(mix, self._threshold, self._floor)
         self._mix = mix
         self._servers = servers
         self._names = [server.name for server in mix.servers]
@@ -244,7 +248,11 @@ class SpredsDivision(Division):
             reading = dataclasses.replace(reading, maxmemory_bytes=self._targets[config.name])
             until = self._verified.waits.get(config.name, 0.0) + START_SECONDS
             waits = "waits: its curve was refuted" if now_seconds < until else None
-            seen.append(ServerSnapshot(config, reading, estimate, None, changed_at, waits=waits))
+            one = ServerSnapshot(config, reading, estimate, None, changed_at, waits=waits)
+            first = (
+                self._mix.budget_bytes // len(self._servers) if self._floor != FLOORS[0] else None
+            )
+            seen.append(dataclasses.replace(one, installed_bytes=first))
         observation = observe(self._config, len(self.plans) + 1, now_seconds, seen, 0)
         observation = self._planning_basis.judged(observation)
         # As they travel.
@@ -254,7 +262,7 @@ class SpredsDivision(Division):
         return AdaptationPlan.loads(plan.dumps(), "plan")
 
 
-def _config(mix: Mix, threshold: int | None) -> SidecarConfig:
+def _config(mix: Mix, threshold: int | None, floor: str) -> SidecarConfig:
     """Configure as an operator would, with the defaults for all else."""
     servers = [
         {
@@ -263,6 +271,7 @@ def _config(mix: Mix, threshold: int | None) -> SidecarConfig:
             "weight": server.weight,
             "backend_latency": f"{server.backend_latency_seconds}s",
             "cache_latency": f"{CACHE_LATENCY_SECONDS}s",
+            "floor": floor,
         }
         for place, server in enumerate(mix.servers, 6379)
     ]
