@@ -130,7 +130,7 @@ def test_keys_that_are_gone_weigh_what_others_of_their_size_do():
     assert empty.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)
 
 
-EQUAL = Score("equal", "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [])
+EQUAL = Score("equal", "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [], 0.0)
 STATIC = replace(EQUAL, division="static oracle", share=1.0, late_share=1.0, loss_ratio=-0.20)
 CLIMBER = replace(EQUAL, division="climber", share=0.5, late_share=0.5, loss_ratio=-0.10)
 GOOD = replace(STATIC, division="SPREDS", salt="a", moves=1, changes=9)

@@ -48,9 +48,9 @@ class Score:
         changes: of servers' sizes: a move may take several.
         moved_bytes: that servers were given, in all.
         cycles_seconds: the mean access time of each cycle.
-        within_ratio, within_twice_ratio: see ``StatedErrors``.
         lost_ratio: the most that a server's hit ratio is below that with equal shares, in the whole
             run.
+        within_ratio, within_twice_ratio: see ``StatedErrors``.
     """
 
     division: str
@@ -64,9 +64,9 @@ class Score:
     changes: int
     moved_bytes: int
     cycles_seconds: list[float]
+    lost_ratio: float
     within_ratio: float | None = None
     within_twice_ratio: float | None = None
-    lost_ratio: float = 0.0
 
     @property
     def gain_ratio(self) -> float:
@@ -100,8 +100,8 @@ def score(
         outcome.changes,
         outcome.moved_bytes,
         mine,
-        *(errors or (None, None)),
-        lost_ratio=_lost_ratio(outcome, equal),
+        _lost_ratio(outcome, equal),
+        *(errors or ()),
     )
 
 
