@@ -198,8 +198,9 @@ class Waited(Outcome):
     """All cycles take the same time."""
 
     def __init__(self, seconds: float) -> None:
-        self.__dict__.update(seconds=seconds, reads=np.zeros((8, 2)), moves=0, changes=0)
-        self.__dict__.update(moved_bytes=0)
+        nothing = np.zeros((8, 2))
+        self.__dict__.update(seconds=seconds, reads=nothing, misses=nothing)
+        self.__dict__.update(moves=0, changes=0, moved_bytes=0)
 
     def access_seconds(self, first: int = 0, last: int | None = None) -> float:
         return self.__dict__["seconds"]
