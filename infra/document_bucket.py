@@ -19,7 +19,7 @@ class BucketTopic(Construct):
     """Signs its messages with version 2; only the bucket named ``bucket`` may publish to it.
 
     Its messages name documents and carry none, and are not encrypted at rest: S3 may not use AWS'
-    own key for SNS, and a key of one's own costs $1 a month, more than the rest of the stack
+    own key for SNS. A key of one's own costs $1 a month, more than the rest of the stack
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/grant-destinations-permissions-to-s3.html).
     """
 

@@ -1,8 +1,8 @@
 """Optional: the documents of all nodes as tables of AWS Glue, to be asked by Athena.
 
 The buckets stay as they are: tables describe what lies in them. A table of a cell knows the cell's
-nodes by partition projection, so that nothing has to be registered, and a query that names a node
-reads that one's prefix alone.
+nodes by partition projection, so nothing has to be registered. A query that names a node reads that
+one's prefix alone.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ class NodesError(ValueError):
 
 
 def tagged_nodes(ec2: Any, tag: str) -> tuple[list[str], list[str]]:
-    """Return names of the nodes on machines that run or can be started again, and a sentence for
-    each value of the tag that cannot be one: no node can be called so, or several machines are."""
+    """Return names of the nodes on machines that run or can be started again. Add a sentence for
+    each value of the tag that cannot be a node: no node can be called so, or several machines
+    are."""
     machines = _machines(ec2, tag)
     refused = {}
     for name, identities in machines.items():

@@ -1,10 +1,9 @@
 """What all cells share: where alarms go, dead letters with their alarms, and the two policies.
 
-Alarms cost by the piece, so a cell has some only where that is asked for: a failed or throttled
-function's observation ends in the queue of the refused ones, a plan that no node takes in that of
-the undelivered ones.
-What ends in neither, because the queue itself did not take it, has no alarm; the node says so,
-whose sidecar counts each plan that does not come by its deadline.
+Alarms cost by the piece, so a cell has some only where that is asked for. The observation of a
+failed or throttled function ends in the queue of the refused ones. A plan that no node takes ends
+in the queue of the undelivered ones. What ends in neither, because the queue itself did not take
+it, has no alarm. The node says so: its sidecar counts each plan that does not come by its deadline.
 """
 
 from __future__ import annotations

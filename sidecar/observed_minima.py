@@ -19,10 +19,10 @@ from solver_lambda.planning.size_ranges import attainable_minima, useful_bytes
 def giving_unused(
     server: ServerObservation, enough_bytes: int | None, most_error_ratio: float
 ) -> ServerObservation:
-    """A server whose curve is off by more than a plan may go by, and that does not fill its memory
-    (``enough_bytes``, see ``UnfilledMemory``), gives the half of what it does not use all the same.
-    Down to there its curve is level, which its counters show. The other half is for what it uses to
-    grow."""
+    """A server whose curve is off by more than a plan may go by can still give. If it does not fill
+    its memory (``enough_bytes``, see ``UnfilledMemory``), it gives the half of what it does not
+    use. Down to there its curve is level, which its counters show. The other half is for what it
+    uses to grow."""
     # Of one that is hardly read too few samples come for a curve, for ever perhaps.
     has_few = (server.keep_reason or "").startswith("few_samples:")
     is_known = server.curve_error_ratio <= most_error_ratio and not has_few

@@ -1,7 +1,7 @@
 """What one client asks for, in order, and how long its backend takes for each request.
 
 It is drawn by the Independent Reference Model with Zipf popularity, or by the distributions of a
-key-value cache of Meta (CacheLib, ``kvcache_reg``), or is a trace's.
+Meta cache (CacheLib, ``kvcache_reg``), or is a trace's.
 """
 
 from __future__ import annotations

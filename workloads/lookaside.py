@@ -1,10 +1,10 @@
 """A look-aside client: GET; on a miss ask the backend, then SET.
 
-One client stands for many users of one application, whose requests do not wait for each other, so
+One client stands for many users of one application, whose requests do not wait for each other. So
 requests that are due together travel in one pipeline. What look-aside means for *one key* is kept:
-a request for a key is sent only after the fills of the earlier ones (with accounted backends), so
-that a batch is sent in two rounds, the first request for each key and then the repetitions. A
-pipeline is kept short, since its buffers count as the server's memory and would evict objects.
+a request for a key is sent only after the fills of the earlier ones (with accounted backends). So a
+batch is sent in two rounds: the first request for each key, and then the repetitions. A pipeline is
+kept short, since its buffers count as the server's memory and would evict objects.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m infra.costs [--cycles-per-day 24] [--servers 3] [--nodes 1] [--time-limit 500ms] …
 
-Compares a Lambda function, a Fargate task, a Fargate service that is always on, an always-on
-instance, a solver on such an instance that is asked over HTTP, and the one embedded in the sidecar
-(no cloud at all), term by term, with and without AWS' free tier, with as many machines as the
-planning needs; reproduces the thesis' bill; recommends the cheapest that meets the time
-limit (by default: before the next observation). `python -m infra.costs.page --write` puts the
+It compares these term by term, with and without AWS' free tier: a Lambda function, a Fargate task,
+a Fargate service that is always on, an always-on instance, a solver on such an instance that is
+asked over HTTP, and the one embedded in the sidecar (no cloud at all). Each has as many machines as
+the planning needs. It also reproduces the thesis' bill, and recommends the cheapest that meets the
+time limit (by default: before the next observation). `python -m infra.costs.page --write` puts the
 answers that docs/research/costs.md gives into it.
 
 Exit codes: 0 done, 1 no controller meets the time limit, 2 bad arguments or a bad file.

@@ -142,9 +142,9 @@ def slowdown(memory_mb: int) -> float:
 
 
 def cold_ratio(cycles_per_day: float, nodes: int) -> float:
-    """The share of runs that start cold, of a function that ``nodes`` keep warm together.
+    """Return the share of runs that start cold, of a function that ``nodes`` keep warm together.
 
-    Nodes keep no step with each other, so runs come as a Poisson process does, and a run is cold if
+    Nodes keep no step with each other, so runs come as a Poisson process does. A run is cold if
     none came in the idle time before it.
     """
     rate_per_second = cycles_per_day * nodes / DAY_SECONDS

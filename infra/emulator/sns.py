@@ -2,12 +2,13 @@
 
 Emulated here, on top of ministack 1.5.33, after the SNS developer guide:
 
-* messages are signed with a real key, in the version that the topic asks for; the certificate is
-  served by the emulator under the path that ``SigningCertURL`` has at AWS (its host stays the real
-  one, as a receiver has to check it, so whoever has an endpoint URL set fetches it from there);
+* messages are signed with a real key, in the version that the topic asks for. The emulator serves
+  the certificate under the path that ``SigningCertURL`` has at AWS. The URL's host stays the real
+  one, as a receiver has to check it; so whoever has an endpoint URL set fetches the certificate
+  from there;
 * HTTP subscriptions made by CloudFormation get their confirmation message, and subscribing again
   while it is unanswered sends another;
-* HTTP deliveries carry SNS' headers, are tried again after server errors, timeouts and refused
+* HTTP deliveries carry SNS' headers. They are tried again after server errors, timeouts and refused
   connections (sooner than SNS does), and go to the subscription's dead-letter queue in the end;
 * filter policies on the body look into arrays of objects, as in an S3 event's ``Records``.
 

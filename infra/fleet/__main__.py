@@ -5,9 +5,9 @@
     python -m infra.fleet FOLDER s3://BUCKET --ask teams --month 2026-11 --markdown
     python -m infra.fleet FOLDER --sql 'SELECT node, count(*) AS plans FROM counted GROUP BY node'
 
-Which nodes lack memory, what a GiB is worth on each, what was saved, which teams lost what, what
-should move between nodes, and which size each machine should have. All figures are what planners
-predict by the curves that were seen, not measured.
+It answers which nodes lack memory, what a GiB is worth on each, what was saved, and which teams
+lost what. It also answers what should move between nodes, and which size each machine should have.
+All figures are what planners predict by the curves that were seen, not measured.
 
 Exit codes: 0 answered, 1 some documents were no plans, or are from the future, and are left out, or
 the month has none, 2 nothing could be asked.

@@ -1,8 +1,8 @@
 """Ends waits in the kernel that others bring about, and that no timeout of ours ends.
 
 Whoever writes to a Unix socket may send descriptors with a message. Whoever drops the last one of a
-TCP connection waits in ``close``, or in a plain ``recv``, until what was sent there is taken, as
-long as its maker likes (SO_LINGER).
+TCP connection waits until what was sent there is taken, in ``close`` or in a plain ``recv``. The
+connection's maker decides how long that may last (SO_LINGER).
 """
 
 from __future__ import annotations

@@ -111,9 +111,9 @@ class RepeatFilter(logging.Filter):
     them from the same module says that something has changed. Each of the ``servers`` has troubles
     of its own, by its name in the line, whose digits count. What was dropped is counted, and
     told with the next line from there. What is marked as an ``event`` (``extra=EVENT``, or
-    ``event_of`` somebody) happened again, and is told again, as is a traceback, but at most
-    ``MOST_A_MINUTE`` times a minute; so is a trouble, whose words may be a hostile server's, and
-    what is ``BOUNDED``, unless it was said last. What is to be told ``ALWAYS`` is.
+    ``event_of`` somebody) happened again, and is told again, as is a traceback. Both are told at
+    most ``MOST_A_MINUTE`` times a minute; so is a trouble, whose words may be a hostile server's,
+    and what is ``BOUNDED``, unless it was said last. What is to be told ``ALWAYS`` is.
     """
 
     def __init__(

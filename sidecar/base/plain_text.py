@@ -1,8 +1,8 @@
 """Makes peers' text plain for terminals and logs: what is no character to print is shown as an
 escape.
 
-A server, a document or a file's name may hold what a terminal obeys (``ESC [2J``), what turns the
-direction of writing, or a line's end that makes a second entry of a log.
+A server, a document or a file's name may hold what a terminal obeys (``ESC [2J``), or what turns
+the direction of writing. Or it may hold a line's end that makes a second entry of a log.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def open_lock(path: Path) -> BinaryIO:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make a folder if it is missing, for its owner alone, and what is missing above it so that
-    others may pass, whatever the umask is.
+    """Make a folder for its owner alone if it is missing, whatever the umask is. What is missing
+    above it is made so that others may pass.
 
     Each is judged before the next one is made in it: somebody else may have made it meanwhile.
 

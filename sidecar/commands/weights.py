@@ -239,8 +239,8 @@ def _tell_stored(
 
 
 def _told_limits(place: SettingsPlace, server: str) -> tuple[bool, SettingsLimits | None]:
-    """Whether the node is known to have the server, and how far its team may go, as the node's
-    file says, or else its sidecar's report."""
+    """Return whether the node is known to have the server, and how far its team may go. The node's
+    file says it, or else its sidecar's report."""
     if place.server is not None:
         return True, place.limits
     key = report_key(place.node, server)

@@ -80,9 +80,9 @@ class BufferWatch:
 
 
 def _burst(looks: Sequence[ServerReading], reading: ServerReading) -> tuple[int, float] | None:
-    """Return keys that were evicted for what is no key, and bytes that took their place, since the
-    last of the looks, or since the first. What has let go is seen from one look to the next alone:
-    keys that go by themselves leave room, too."""
+    """Return how many keys were evicted for what is no key, and the bytes that took their place. It
+    counts since the last of the looks, or else since the first. What has let go is seen from one
+    look to the next alone: keys that go by themselves leave room, too."""
     return _taken(looks[-1:], reading, lets_go=True) or _taken(looks, reading, lets_go=False)
 
 

@@ -17,14 +17,15 @@ class Anchor:
     windows that tell of the server's size (``tells_of_its_size``); faded.
 
     Where the server misses more than twice as often as predicted, all hits are scaled. Otherwise
-    larger caches than at that point have their misses scaled, smaller ones their hits, so that the
-    curve stays within [0, 1] and never increases. The form is chosen by experiment: allkeys-lru on
-    Redis 7.0.15, ten loads (Twitter, orm-busy and Zipf 0.99, some with TTLs), five servers each
-    that predict five sizes, forms compared on the same recordings. Mean error 0.0033, worst 0.018,
-    as with the misses scaled everywhere. Raising the curve to a power and adding the difference had
-    0.0035, scaling the hits everywhere 0.0037, this form fading with the distance from the present
-    size 0.0032, and no anchor at all 0.0034 and 0.019: where bytes are accounted for, an anchor
-    gains little but at the present size, and what else the model gets wrong there.
+    larger caches than at that point have their misses scaled, and smaller ones their hits. So the
+    curve stays within [0, 1] and never increases. The form is chosen by experiment: forms were
+    compared on the same recordings of allkeys-lru on Redis 7.0.15. There were ten loads (Twitter,
+    orm-busy and Zipf 0.99, some with TTLs), with five servers each that predict five sizes. The
+    mean error was 0.0033, the worst 0.018, as with the misses scaled everywhere. Raising the curve
+    to a power and adding the difference had 0.0035, and scaling the hits everywhere 0.0037. This
+    form had 0.0032 if it faded with the distance from the present size. No anchor at all had 0.0034
+    and 0.019: where bytes are accounted for, an anchor gains little but at the present size, and
+    what else the model gets wrong there.
     """
 
     def __init__(self) -> None:

@@ -99,19 +99,19 @@ class BackendLatency:
     What it measures, and where that differs from the latency that a user waits for:
 
     * *From the first miss to the first write.* Later readers of the same key wait less.
-    * *Queues count.* Time that a client spends before asking, or between the answer and the write
-      (a connection pool, a batch of writes), is in it: biased upward.
+    * *Queues count.* Time that a client spends before it asks, or between answer and write (a
+      connection pool, a batch of writes), counts: the estimate is biased upward.
     * *Writes by chance* are no fills. Where keys are written through, a key that was hit is written
-      as soon as one that was missed. So hits wait for a write, too, and tell how many writes would
+      as soon as one that was missed. So hits wait for a write, too. They tell how many writes would
       come after as long a wait without any fill (by a life table: of those that waited so long, the
-      share that is written within the same octave). An octave of waits in which that explains more
-      than a fifth of the fills does not count at all, nor do those after one in which misses and
-      hits are written about as often; nor does what comes after more than 10 s on average.
+      share that is written within the same octave). An octave of waits does not count at all if
+      that explains more than a fifth of its fills. Those after one in which misses and hits are
+      written about as often do not count; nor does what comes after more than 10 s on average.
     * *What is never filled* within a minute is left out, and says nothing (backends that answer
       "no such object" may be faster): ``fill_ratio`` tells how much that is.
-    * *What was sure stays known.* Once it was measured with hits that were decided, too, and hardly
-      any write by chance, that counts while nothing can be measured: who has no misses any more, or
-      is written through for a while, would keep whatever size it has.
+    * *What was sure stays known.* What was measured with decided hits, too, and hardly any write by
+      chance, counts while nothing can be measured. Otherwise a server that has no misses any more,
+      or is written through for a while, would keep whatever size it has.
     * *Resolution.* That of the server's clock: below a millisecond, with the module some ms.
 
     Memory: a bounded number of misses and hits wait for their write.

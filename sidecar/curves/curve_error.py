@@ -39,10 +39,9 @@ def stated_error(
     first_share: float,
 ) -> float:
     """Return the error that is expected in the next window, of the ``curve`` by the memory
-    ``length`` (depths in bytes and miss ratios, shapes (k,)). It has the error of sampling, that of
-    windows before, a part of what the model of the server's eviction changes and what growing
-    values do, together. Or it is the drift, if that is more. The rest is as in ``sampling_error``
-    and ``growth_error``."""
+    ``length`` (depths in bytes and miss ratios, shapes (k,)). It combines the errors of sampling
+    and of windows before, a part of what the eviction model changes, and what growing values do. Or
+    it is the drift, if that is more. The rest is as in ``sampling_error`` and ``growth_error``."""
     exact = None if counts.simulation else counts.histogram.miss_ratios(length)
     sampled = sampling_error(
         counts.histogram,
@@ -69,8 +68,8 @@ def sampling_error(
     """Return the greatest standard error between a part of ``depth_bytes``, the present size, and
     M.
 
-    Or half of what the curve ``miss_ratios``, shape of ``EDGES_BYTES``, changes if there is
-    ``swing_bytes`` less for keys at times than it says, if that is more.
+    Or return half of a change of the curve ``miss_ratios``, shape of ``EDGES_BYTES``, if that is
+    more: the change if keys have ``swing_bytes`` less at times than it says.
     """
     least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
     first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])

@@ -108,8 +108,8 @@ class MovedReads:
     taken.
 
     A read at distance d is a hit from size d upward; but where the copy has expired it is a miss
-    again. In a histogram that is summed from above, a hit in sizes [a, b) is a count at a, one
-    taken away at b, and one at infinity.
+    again. In a histogram that is summed from above, a hit in sizes [a, b) makes three entries: a
+    count at a, one taken away at b, and one at infinity.
     """
 
     def __init__(self, lifetimes: Lifetimes) -> None:

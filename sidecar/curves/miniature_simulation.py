@@ -1,8 +1,8 @@
 """Simulates Redis' own eviction in miniature, for policies that are not stack algorithms.
 
-Caches of several sizes, each scaled down by the sampling rate R, see the sampled accesses only
-(Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
-Simulations*, USENIX ATC'17).
+Caches of several sizes, each scaled down by the sampling rate R, see the sampled accesses only.
+Source: Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
+Simulations*, USENIX ATC'17.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class MissRatioHistogram:
     """Holds fading counts of reads by stack distance, by each half-life.
 
     Counts are estimates of all reads (a sampled one weighs 1 / R), beside the true number of
-    reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS
-    paper), as very frequent objects, which are rarely but heavily sampled, have short distances.
+    reads: the difference belongs to the first bucket (SHARDS_adj, section 3.2 of the SHARDS paper).
+    For very frequent objects, which are rarely but heavily sampled, have short distances.
 
     Memory: 8 (k + 1) (1 + GROUPS / 8) bytes for each half-life and two more, about 340 KB.
 

@@ -228,9 +228,9 @@ class ServerMonitor:
         """Close the window that the previous call opened; the first call only opens one.
 
         ``budget_bytes`` is how far the curve must reach, ``window`` what was read of the server
-        meanwhile. With a ``half_life`` its rate and curve are what is expected from now on, without
-        one what was in the last window, the curve with the windows before it. ``None`` also after
-        a restart of the server, and when no time has passed.
+        meanwhile. With a ``half_life`` its rate and curve are what is expected from now on. Without
+        one they are what was in the last window, the curve with the windows before it. ``None``
+        also after a restart of the server, and when no time has passed.
         """
         self._warm_up(FEWEST_SAMPLES)
         previous, self.previous = self.previous, reading

@@ -38,7 +38,7 @@ class GrowthMargin:
     A cliff of the curve that stands a little too far left makes a plan that loses everything, one
     too far right costs the difference. And a working set that still grows looks flat beyond what
     it has now. Depth d becomes d (1 + 2 / √objects) (1 + 2 g min(1, d/W)²), where W is what the
-    stack weighs, and g the share of it that is new, as it is expected to go on: only sizes that
+    stack weighs. The share of it that is new, as it is expected to go on, is g: only sizes that
     hold nearly all that was ever read are to hold what comes, too.
     """
 
@@ -115,8 +115,8 @@ class WindowError:
     Of one server: a mean square that fades.
 
     A curve is made of what was read, and used for what will be read. How much the two differ is
-    seen when the next window is over: by how far its own curve, over the sizes that a plan may go
-    to, lies from what had been predicted, beyond what its few samples explain.
+    seen when the next window is over: by how far its own curve lies from what had been predicted,
+    over the sizes that a plan may go to. Only what its few samples do not explain counts.
     """
 
     def __init__(self) -> None:

@@ -69,8 +69,8 @@ class Shards:
         threshold: T in force here, at most the server's; ``None`` before the first batch.
         modulus: P.
         volatile: for ``volatile-*``: keys without a TTL are never evicted, so they are *pinned*.
-            Only the memory that they leave is a cache: a read's distance includes the bytes that
-            were pinned when it came, and a read of a pinned object is a hit where all of them fit.
+            Only the memory that they leave is a cache. A read's distance includes the bytes that
+            were pinned when it came. A read of a pinned object is a hit where all of them fit.
         pinned: what is known of the pinned objects.
         simulation: caches that see the same accesses, for policies that are not stack
             algorithms.

@@ -54,8 +54,8 @@ class UnfilledMemory:
 
     def compare(self, served: ServedReads, missed: float, rate: float) -> None:
         """Take what the window that was looked at last served, and what it would have missed by its
-        own samples, a share of ``rate`` of its reads. What these may be off by chance refutes
-        nothing: it cost up to two points of a gain at a rate of 1 %."""
+        own samples. These are a share of ``rate`` of its reads. What these may be off by chance
+        refutes nothing: it cost up to two points of a gain at a rate of 1 %."""
         if served.miss_ratio is None or served.reads < _FEWEST_READS:
             return
         self._miss_ratio, sampled = served.miss_ratio, min(1.0, missed / served.reads)

@@ -12,10 +12,10 @@ BLOCK_READS = 2_000
 class WarmUp:
     """Tells while one server is still being learnt, from the first sample on.
 
-    What a server held before has no history. Its hits are put between what the stack has seen
-    since and what the server can hold, and a simulated cache, which begins empty, takes them for
-    misses. So nothing that was counted is kept until such hits have become rare; after
-    ``limit_seconds`` they are taken for what the load is like (many TTLs, lost batches).
+    What a server held before has no history. Its hits are put between what the stack has seen since
+    and what the server can hold. A simulated cache, which begins empty, takes them for misses. So
+    nothing that was counted is kept until such hits have become rare; after ``limit_seconds`` they
+    are taken for what the load is like (many TTLs, lost batches).
 
     Attributes:
         unseen_share: of the last reads that were looked at.

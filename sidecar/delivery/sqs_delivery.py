@@ -31,9 +31,10 @@ def long_poll_seconds(deadline_seconds: float) -> int:
 class SqsDelivery:
     """Asks the queue in a thread. A message stays in it until there is a verdict.
 
-    Requests cost money, so it asks only at the start, until the queue is empty, and from each
-    ``expect`` until that plan is taken, for ``expect_seconds`` at most. From then on it looks for a
-    late one ever more seldom, each time after as long again: it must be found before it is too old.
+    Requests cost money, so it asks only at two times: at the start, until the queue is empty, and
+    from each ``expect`` until that plan is taken, for ``expect_seconds`` at most. From then on it
+    looks for a late one ever more seldom, each time after as long again: it must be found before it
+    is too old.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Judges whether plans go by the hours of yesterday or of last week, by what that would have cost.
 
 What is known of an hour ahead is worth most before anything has changed, when no other half-life
-sees a reason to move. So it does not compete by the last cycle, but by all that it would have saved
-over days, against the plans that the other half-lives make by themselves.
+sees a reason to move. So it does not compete by the last cycle. It competes by all that it would
+have saved over days, against the plans that the other half-lives make by themselves.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Each round asks the idle time of every followed key. An idle time that fell tells of an access, and
 in which second it was. A key that is gone was evicted, or it expired or was deleted; one that is
 back was missed and filled. A key that is found for the first time was there before, by its idle
-time, or was missed and filled since. The records are those that a sampler in the server would
-send, but for accesses within the same second, or between two rounds, of which the last counts:
-the others are hits at any size that matters.
+time, or was missed and filled since. The records are those that a sampler in the server would send,
+with one difference. Of accesses within the same second, or between two rounds, the last counts: the
+others are hits at any size that matters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finds a part of a server's keys by ``SCAN``, always the same one, without going through the rest.
 
 ``SCAN`` goes through the server's hash table in the order of its buckets' numbers, read from the
-lowest bit on, so that a table that grows or shrinks meanwhile keeps the order. The keys up to one
-place of it are those whose hash, with its bits reversed, is below a threshold: a spatial sample, as
+lowest bit on. So a table that grows or shrinks meanwhile keeps the order. The keys up to one place
+of it are those whose hash, with its bits reversed, is below a threshold: a spatial sample, as
 SHARDS wants it (``hash mod P < T``), by the server's own hash. To find it costs its own size, also
 where the server holds millions.
 """

@@ -96,7 +96,7 @@ def timed_curve_of_file(
 
     As in the sidecar, an object leaves all sizes when the last of its copies expires: what a cache
     had of it that expired sooner takes memory until then. Against caches that forget at once, that
-    is .01 too many misses at most on Zipf, and .03 where keys are read evenly and most expire.
+    is .01 too many misses at most on Zipf. It is .03 where keys are read evenly and most expire.
     Where a larger cache misses what a smaller one has filled anew, the curve does not rise.
 
     Args:
@@ -107,7 +107,7 @@ def timed_curve_of_file(
         rate, salt: as of ``trace_curve.estimate_curve``.
 
     Raises:
-        TraceError: the file cannot be read, its format has no times, or those it has cannot be of
+        TraceError: the file cannot be read, or its format has no times; or its times cannot be of
             this unit, or go back by more than the TTL.
     """
     caches = _TimedMisses([*sizes, np.iinfo(np.int64).max], ttl_seconds, rate)

@@ -20,8 +20,8 @@ _AS_FAR = "as far as reads have reached"
 
 
 def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
-    """Return the least budget by which the mean access time is that of the sizes in force at most,
-    or ``None`` where the plan does not tell."""
+    """Return the least budget with which the mean access time is at most that of the sizes in
+    force; ``None`` where the plan does not tell."""
     before = plan.mean_access_time_before_seconds
     if before is None:
         return None

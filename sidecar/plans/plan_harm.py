@@ -2,7 +2,7 @@
 says.
 
 A planner gets the rules with the observation, and ours keeps them. But a plan may come from anybody
-who can write where plans lie, so the rules are kept here, too, by our own copy of the observation.
+who can write where plans lie. So the rules are kept here, too, by our own copy of the observation.
 """
 
 from __future__ import annotations

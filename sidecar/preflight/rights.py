@@ -40,7 +40,7 @@ def acl_line(username: str | None = None, *, looks: bool = False) -> str:
 
 def check_rights(config: ServerConfig, server: RedisServer, *, looks: bool) -> Iterator[Finding]:
     """Run each command once, in a way that changes nothing. CONFIG SET puts back the value that a
-    knob has, the client's name is that of our own connection, and no key has the name asked for.
+    knob has. The client's name is that of our own connection, and no key has the name asked for.
 
     Raises:
         ServerDownError: it does not answer any more.

@@ -56,9 +56,9 @@ class SizesChange(NamedTuple):
 
 
 class BudgetKeeper:
-    """Shrinks the others when a server that cannot be shrunk leaves them too little, and for one
-    that would refuse writes, because what it cannot evict takes all that it has. What they gave
-    they get back when it needs less, or can be shrunk again.
+    """Shrinks the others when a server that cannot be shrunk leaves them too little. It does the
+    same for one that would refuse writes, because what it cannot evict takes all that it has. What
+    they gave they get back when it needs less, or can be shrunk again.
 
     ``tell``: told of the planned sizes before and after, in bytes, and why.
     """

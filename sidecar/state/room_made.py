@@ -93,8 +93,8 @@ class RoomMade:
 
     def _before_with(self, kept_bytes: Mapping[str, int]) -> dict[str, int]:
         """Return the sizes before, had these been ``kept_bytes`` already. The others gave in
-        proportion what they got then, but for memory that nobody had, and for half of an equal
-        share each where that can be."""
+        proportion what these got then, less the memory that nobody had. Where that can be, each of
+        them keeps half of an equal share."""
         before, made = self.before_bytes, self.made_bytes
         others = {name: size for name, size in before.items() if name not in kept_bytes}
         free = max(0, sum(made.values()) - sum(before.values()))

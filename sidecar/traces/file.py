@@ -106,8 +106,8 @@ def _xz_blocks(path: TracePath, file: BinaryIO) -> Iterator[bytes]:
 
 def _of_streams(file: BinaryIO, begin: Callable[[], Any], between: bytes = b"") -> Iterator[bytes]:
     """Yield the contents of streams that follow each other, perhaps with such bytes between them.
-    The libraries' own readers of files take as much memory as a file asks for (xz), or a stream
-    that is damaged for the file's end (bzip2)."""
+    The libraries' own readers of files do worse: that of xz takes as much memory as a file asks
+    for; that of bzip2 takes a damaged stream for the file's end."""
     data = file.read(BLOCK_BYTES)
     while data:
         stream = begin()

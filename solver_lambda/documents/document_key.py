@@ -1,10 +1,10 @@
 """Uses a key that a node and its solver share, by which both know each other's documents over HTTP.
 
 Each body has an HMAC-SHA256 (RFC 2104) in the header ``X-Spreds-Signature: sha256=HEX``. That of an
-answer covers the question, too, so that an old answer cannot be given to a new question, and
-neither can be taken for the other. A question without a body has a nonce in ``X-Spreds-Nonce``
-instead. That of a refusal covers its status, so that none can be taken for another. It hides
-nothing: that is for https.
+answer covers the question, too. So an old answer cannot be given to a new question, and neither can
+be taken for the other. A question without a body has a nonce in ``X-Spreds-Nonce`` instead. That of
+a refusal covers its status, so that none can be taken for another. It hides nothing: that is for
+https.
 """
 
 from __future__ import annotations

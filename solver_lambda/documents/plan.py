@@ -154,11 +154,11 @@ class AdaptationPlan:
         method: the solver whose solution it is: of ours ``dirichlet``, ``hill_climbing`` or
             ``certified``; ``none`` if no split keeps the rules.
         decision: ``apply``, or ``keep``: all sizes stay, and ``reason`` says why.
-        optimality_gap: the part of the objective (the mean access time, the cost of moving
-            included) of the split found by which a better one may undercut it: 0 is proven
-            optimal, 1 is nothing proven. Hysteresis may still hold the split back. It is of the
-            grid of the observation's unit; where that was made coarser, of all finer sizes, with
-            no cost of moving.
+        optimality_gap: a better split may undercut the objective of the split found by this part of
+            it: 0 is proven optimal, 1 is nothing proven. The objective is the mean access time, the
+            cost of moving included. Hysteresis may still hold the split back. It is of the grid of
+            the observation's unit; where that was made coarser, of all finer sizes, with no cost of
+            moving.
         mean_access_time_before_seconds, mean_access_time_seconds: weighted, predicted;
             ``None`` if the planner predicts none.
         servers: in the observation's order.

@@ -63,9 +63,9 @@ class RefusedError(RuntimeError):
 def read_observation(text: bytes, source: str, environment: Mapping[str, str]) -> Observation:
     """Return the observation, young enough to be answered and with this function's solver.
 
-    ``environment`` may have SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER
-    (``dirichlet`` or ``hill_climbing`` overrides the observation's method, so that the two solvers
-    can be two functions as in the thesis). ``source`` names the document in messages.
+    ``environment`` may have SPREDS_MAX_AGE_SECONDS (of an observation, 900) and SPREDS_SOLVER. With
+    ``dirichlet`` or ``hill_climbing`` it overrides the observation's method, so that the two
+    solvers can be two functions as in the thesis. ``source`` names the document in messages.
 
     Raises:
         DocumentError: it is not an observation.

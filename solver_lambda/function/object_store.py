@@ -32,9 +32,9 @@ class ObjectStoreError(RuntimeError):
 class ObjectStore:
     """Speaks to S3 over HTTP with as little as the function needs.
 
-    Reads from ``environment``, as the AWS libraries do: the region from AWS_REGION (or
-    AWS_DEFAULT_REGION), another endpoint from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (the bucket
-    is then in the path instead of the host), and the credentials from AWS_ACCESS_KEY_ID,
+    It reads ``environment`` as the AWS libraries do. The region is from AWS_REGION (or
+    AWS_DEFAULT_REGION). Another endpoint is from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; the
+    bucket is then in the path instead of the host. The credentials are from AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or from the container's endpoint
     (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI). With SPREDS_ACCOUNT_ID, S3 refuses
     buckets of any other account.

@@ -62,8 +62,8 @@ def what_if(
     limit: more memory is never worse, even if the search had no time to find out. A smaller budget
     is left out where minima and kept sizes do not fit in it.
 
-    Where the observation asks for budgets, those are added with which the node is as fast as with
-    the sizes in force and with those before SPREDS, and misses as little as with equal sizes of M.
+    Where the observation asks for budgets, others are added: as fast as the sizes in force, as fast
+    as those before SPREDS, and with as few misses as equal sizes of M.
 
     Each is the mean of a split that exists, and the best one with the whole budget may be better:
     by ``MORE_MEMORY_GAP_RATIO``, and by what a unit of the coarser grid more for each server gains.

@@ -22,15 +22,15 @@ def moving_misses(server: ServerObservation, sizes_bytes: npt.ArrayLike) -> Floa
 
     A grown cache fills slowly: each miss brings in one object of o bytes, and so do w writes for
     each read. While its contents grow from a to b bytes at the miss ratio r(s), it has r(s) misses
-    for each (r(s) + w)·o bytes, of which r(b) would be misses at the final size too. The extra ones
-    are
+    for each (r(s) + w)·o bytes. Of these, r(b) would be misses at the final size too. The extra
+    ones are
 
         1/o · ∫ from a to b of (r(s) − r(b)) / (r(s) + w) ds,
 
     at most one for each object of the growth, and none where the curve is flat. A shrunk cache
-    loses contents: by the inclusion property of LRU it misses no more than its new size does, but
-    taking the move back means to fill the same bytes again, and that is charged with the shrink.
-    So a plan that may be wrong must earn what undoing it would cost.
+    loses contents: by the inclusion property of LRU it misses no more than its new size does. But
+    taking the move back means to fill the same bytes again, and that is charged with the shrink. So
+    a plan that may be wrong must earn what undoing it would cost.
 
     The idea that a penalty of moving belongs into the decision is pRedis's
     (Pan et al., SoCC 2019); this formula is ours.

@@ -28,9 +28,9 @@ from solver_lambda.solvers.spare_units import in_proportion
 def bare_need(observation: Observation) -> dict[str, int]:
     """Return the sizes in bytes, by name, that are nearest to those in force and keep the rules.
 
-    Who is out of its bounds comes to the nearest one. What the budget lacks for that the others
-    give, in proportion to what each has above its least size, or above the least that a cycle may
-    lead to where the first is too much for somebody.
+    Who is out of its bounds comes to the nearest one. What the budget lacks for that is given in
+    proportion to what each has above its least size. Where that is too much for somebody, the least
+    that a cycle may lead to counts instead.
 
     Raises:
         InfeasibleError: as ``cycle_ranges``.

@@ -45,8 +45,8 @@ def build_problem(
     ``ranges`` by name; their least sizes fit ``budget_bytes``. With ``moving`` the utilities
     include the cost of leaving the sizes in force, spread over the horizon.
 
-    A server's grid starts at its least size, or less than a unit above, so that it meets the size
-    in force (or the greatest size, if that is less): to stay is a choice, and not one of the next
+    A server's grid starts at its least size, or less than a unit above. So it meets the size in
+    force (or the greatest size, if that is less): to stay is a choice, and not one of the next
     sizes below and above.
     """
     servers = sorted(observation.servers, key=lambda server: server.name)

@@ -96,8 +96,8 @@ def attainable_minima(observation: Observation) -> dict[str, int]:
     had.
 
     Minima are checked against the budget when they are set, but not beside sizes that must be
-    kept. Where both exceed it, what minima ask above the sizes in force is cut first, and then
-    what is left of them, each time all in proportion. So one team's minimum never stops the
+    kept. Where both exceed it, what minima ask above the sizes in force is cut first, and then what
+    is left of them. Each time all are cut in proportion. So one team's minimum never stops the
     planning for all; a minimum is one byte at least, because Redis takes 0 for no limit.
     """
     asked = {server.name: max(1, server.minimum_bytes) for server in observation.servers}

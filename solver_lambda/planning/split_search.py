@@ -30,7 +30,7 @@ def bound_of_finer_grids(
     """No split of whole bytes within ``ranges`` is worth more than this.
 
     Each size is rounded up to the next point of the grid (or to the greatest size, if that is
-    less), so each server that is free takes less than a unit more than it has. With so many units
+    less). So each server that is free takes less than a unit more than it has. With so many units
     more, and with no cost of moving, each split becomes one of the grid that is worth no less.
     """
     servers = {server.name: server for server in observation.servers}

@@ -64,8 +64,8 @@ def step_towards(
     """Return what one cycle may do of the way to a split; ``None`` if it may go there at once.
 
     * ``maximum_step_ratio`` is the most that a server gains or loses, but it may move by one unit;
-    * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most, and what the sizes in force
-      (or the bounds, where these ask for more) exceed the budget by;
+    * a quiet server loses ``QUIET_STEP_RATIO`` of its size at most. Beside that it loses at most
+      what the sizes in force (or the bounds, where these ask for more) exceed the budget by;
     * one of ``bounded``, which take memory for their latency bounds, gains ``QUIET_STEP_RATIO`` of
       its size at most if it has few reads.
 

@@ -53,7 +53,7 @@ class Certifier:
     reduced costs, max_j(uᵢ(j) − λj) − (uᵢ(k) − λk), and λ for each unit that is left over. So
 
     * a point whose reduced cost exceeds the loss of a known split belongs to no better split
-      (reduced-cost fixing), and
+      (reduced-cost fixing);
     * a dynamic programme over the points that are left finds the split with the least loss.
 
     The least loss is mostly far below that of the split to start from, and the programme's time

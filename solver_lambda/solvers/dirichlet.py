@@ -20,11 +20,11 @@ class DirichletSearch:
     """Keeps a population of splits, and makes Dirichlet draws around one of them after the other.
 
     A split is x = (m − m̲)/(M − Σm̲), a point of the simplex. The K first ones are drawn from
-    Dir(1/n, …, 1/n). Then in each round: *explore*, draw α from the mixture (8.5) of the kernels
-    around the K splits, which is to pick one of them and to draw from its kernel; *exploit*, draw
-    J splits from Dir(γ(j)·α), which have the mean α and a variance that falls with γ, and let each
-    replace the worst of the K if it is better. J draws from one α, in which the worst is replaced
-    by what is better, leave the K best of all, so a round is a few calls of numpy.
+    Dir(1/n, …, 1/n). Then each round has two steps. *Explore*: draw α from the mixture (8.5) of the
+    kernels around the K splits; that is, pick one of them and draw from its kernel. *Exploit*: draw
+    J splits from Dir(γ(j)·α), whose mean is α and whose variance falls with γ. Let each replace the
+    worst of the K if it is better. J such draws from one α leave the K best of all, so a round is a
+    few calls of numpy.
 
     The thesis leaves K, J, γ, the kernel and when to stop open. Ours were found by some 200 random
     trials on random curves and curves of traces, for 3 to 20 servers:
@@ -33,15 +33,14 @@ class DirichletSearch:
         points: K. Fewer are soon all of one place, for a round's draws are; more keep bad splits.
         draws: J. A round of fewer costs nearly as much, for the calls are what takes the time.
         first_growth, last_growth: γ(1) and γ(J), geometric in between. At 1.25 a draw still goes
-            to corners, where curves with cliffs have their optimum (with γ(1) = 25 the gaps on
-            random curves were at least twice as large); at 3,000 a coordinate of 0.1 varies by
+            to corners, where curves with cliffs have their optimum. With γ(1) = 25 the gaps on
+            random curves were at least twice as large. At 3,000 a coordinate of 0.1 varies by
             0.0055, less than six of 1,024 units.
-        least_width, greatest_width: of the kernel φ, a Gaussian around x (the radial basis
-            function that the thesis suggests) of a width that is drawn for each α, evenly in its
-            logarithm: no width suits both the first rounds and the last. It moves memory between
-            some of the servers, two at least, for that is what a better split often takes: their
-            noise sums to 0. What would fall below ``floor`` is put there, and all are scaled to the
-            sum 1 again.
+        least_width, greatest_width: of the kernel φ, a Gaussian around x (the radial basis function
+            that the thesis suggests). Its width is drawn for each α, evenly in its logarithm: no
+            width suits both the first rounds and the last. It moves memory between some of the
+            servers, two at least, for that is what a better split often takes: their noise sums to
+            0. What would fall below ``floor`` is put there, and all are scaled to the sum 1 again.
         floor: above 0, where no Dirichlet distribution is.
         rounds: at most. A tenth of them is enough before the certificate, see ``solver``.
         patience: stop after so many rounds in a row without a better best split.
@@ -49,7 +48,7 @@ class DirichletSearch:
         deadline_seconds: on the clock of ``time.perf_counter``; no round begins after it.
 
     Small α seeks corners, and near them coordinates underflow to zero. That does no harm: zero is a
-    server's minimum, and a whole row of zeros needs each coordinate to underflow, which has a
+    server's minimum. A whole row of zeros needs each coordinate to underflow. That has a
     probability of at most about (5·10⁻³²⁴)^Σα, and Σα is at least 1.
     """
 

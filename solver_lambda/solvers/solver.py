@@ -49,7 +49,7 @@ def solve(
     """Search, and certify unless ``planning.certify`` is false.
 
     The certificate's search for a better split is left out if the Lagrangian bound alone proves
-    that the gap of what was found is ``enough_gap_ratio`` at most.
+    enough: the gap of what was found is ``enough_gap_ratio`` at most.
 
     ``deadline_seconds`` is on the clock of ``time.perf_counter``; when it has passed, the answer
     is the best split so far, at once. The gap is always given; of the bare search it is the gap to

@@ -8,7 +8,7 @@ Requests drawn as YCSB 0.17.0 draws them, for what has to know the keys; YCSB do
 ``requestdistribution=zipfian`` is its scrambled Zipfian: ranks of a Zipf law over 10^10 items
 (Gray and others, *Quickly generating billion-record synthetic databases*, SIGMOD'94) are hashed
 onto the keys. Only some 40 % of the requests fall on the few thousand lowest ranks, and the others
-nearly evenly on all keys, so that it is much flatter than its exponent of 0.99 says.
+nearly evenly on all keys. So it is much flatter than its exponent of 0.99 says.
 """
 
 from __future__ import annotations

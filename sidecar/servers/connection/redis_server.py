@@ -88,8 +88,8 @@ class RedisServer(ServerConnection):
         server. ``taken_by`` has the answer, and is asked for again while there is somebody.
 
         A process that was ours stays ours: who came while our connection was broken does not count.
-        A user who may not list clients is not told, and nothing is known of a list that is too
-        long, which any user can make. Then only sidecars of this machine see each other.
+        A user who may not list clients is not told. Nothing is known of a list that is too long,
+        which any user can make. Then only sidecars of this machine see each other.
         """
         if self._announced and (self.taken_by is None or time.monotonic() < self._look_again_at):
             return

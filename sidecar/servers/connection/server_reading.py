@@ -159,9 +159,9 @@ class ServerReading:
             buffers of replicas and of the append-only file, which it does not evict for.
         clients_bytes: of ``counted_bytes``, what clients' connections and buffers take.
         baseline_bytes: of ``counted_bytes``, what is not keys.
-        unevictable_bytes: of ``counted_bytes``, what no eviction frees: all if there is no key, or
-            the baseline, hash tables of a server that does not make them smaller and, under
-            ``volatile-*``, the keys without a TTL, as if all keys weighed the same; or more, if
+        unevictable_bytes: of ``counted_bytes``, what no eviction frees. That is all if there is no
+            key; or the baseline, hash tables that it does not make smaller and, under
+            ``volatile-*``, the keys without a TTL (as if all keys weighed alike); or more, if
             clients may only have a part of ``maxmemory``, and need more for what they have.
         average_ttl_seconds: mean time to live that is left, of keys with a TTL; 0 if unknown.
         keyspace_hits, keyspace_misses: since start or ``RESETSTAT``.
@@ -171,8 +171,8 @@ class ServerReading:
         allocator: of its memory, as it says.
         not_counted_bytes: of ``used_memory``, what ``counted_bytes`` leaves out.
         freeing_objects: that are gone, and whose memory is still being given back.
-        copied_bytes: that the pages took at most which were copied on write during the last forks,
-            to save or to synchronise a replica, and during one that is under way.
+        copied_bytes: the most that pages took which were copied on write. It counts the last forks,
+            to save or to synchronise a replica, and one that is under way.
         unyielding_bytes: of ``unevictable_bytes``, what keys that went did not bring back.
         taking_commands: by which clients took work from one that is no cache, see ``work_of``.
         evicted_keys, writes, refused_writes: since its counters began; of writes such as make it

@@ -52,8 +52,8 @@ class FallenBudget:
     """Fits one node's sizes to its budget as that falls and comes back.
 
     What an operator, or the machine, takes and gives is for the next plan to divide. What resident
-    memory took, as clients' buffers do in a moment, goes back to those who had it, also where
-    another plan or the sidecar's restart came between.
+    memory took, as clients' buffers do in a moment, goes back to those who had it. It does so also
+    where another plan or the sidecar's restart came between.
     """
 
     def __init__(self, store: StateStore, metrics: Metrics) -> None:

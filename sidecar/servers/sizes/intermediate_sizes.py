@@ -29,8 +29,8 @@ class IntermediateSizes:
 
     A server that cannot be given another size now, or is to give what it does not free, is left
     out: the others share what it leaves.
-    Once ``begin`` was called all sizes, of which a server keeps what it has until it can be given
-    more, sum to no more than the budget.
+    Once ``begin`` was called all sizes sum to no more than the budget. A server keeps what it has
+    until it can be given more.
 
     Attributes:
         budget_bytes: as it is now.

@@ -42,9 +42,9 @@ def remember_replicas(store: StateStore, readings: Mapping[str, ServerReading]) 
 def with_remembered_work(
     reading: ServerReading, config: ServerConfig, store: StateStore
 ) -> ServerReading:
-    """Return the reading, with what is known of it from before its counters began anew. Neither a
-    restart makes a cache of a queue, or a queue of a cache whose clients take an element, nor does
-    a stranger whose buffers had it evict a few keys.
+    """Return the reading, with what is known of it from before its counters began anew. A restart
+    makes no cache of a queue, and no queue of a cache whose clients take an element. Nor does a
+    stranger whose buffers made it evict a few keys.
 
     That it is a queue is forgotten where the operator calls it a cache.
     """

@@ -14,13 +14,13 @@ measured, again and again.
   memory. What was taken is given back, and nothing more is taken until it has grown further.
 * Below the limit nothing is taken. There is room for (aim - idle programs) / (pages for each byte
   in use), as it was when the servers were full last. A load that stays as it is cannot exceed the
-  aim by that, and memory that is free for now inside of pages does not count.
+  aim by that. Memory that is free for now inside of pages does not count.
 
-The size rises only after there was room for it for ``HOLD_SECONDS``, by half of the least room of
-that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a load grows,
-and does not go up and down with one that moves. What it lost, as to clients' buffers or a script's
-garbage, did fit before. What pages leave room for of that comes back after ``SETTLE_SECONDS``, and
-after twice as long each time that resident memory was too much again.
+The size rises only after there was room for it for ``HOLD_SECONDS``. It rises by half of the least
+room of that time, and not for less than ``LEAST_RISE_RATIO``. So it can come down often while a
+load grows, and does not go up and down with one that moves. What it lost, as to clients' buffers or
+a script's garbage, did fit before. What pages leave room for of that comes back after
+``SETTLE_SECONDS``, and after twice as long each time that resident memory was too much again.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ What always holds, whichever prefix of the transitions was carried out:
 * once the sum of ``maxmemory`` is at most M it never exceeds M again, and until then it only falls;
 * a server grows only into memory that nobody is limited to *and* nobody else still holds; but one
   that would refuse writes does not wait for what others hold above their limits;
-* a server that shrinks has tenacity 0 first, where what it had can be kept on file, and gets its
-  own back when it is done;
+* a server that shrinks has tenacity 0 first, where what it had can be kept on file. It gets its own
+  back when it is done;
 * a server that does not evict keeps the size it has, and one that refuses is left alone: what they
   have stays theirs, and the others go on.
 """

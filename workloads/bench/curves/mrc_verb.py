@@ -2,8 +2,8 @@
 
 Whole processes, one thread each, on the same file in the page cache, by turns; by objects. Ratios
 are libCacheSim's time over that of ``spreds``, pair by pair. The error is the mean absolute
-difference to the exact LRU curve on 64 sizes, evenly spaced (linear) or in even ratios (log), with
-another salt in each pair.
+difference to the exact LRU curve on 64 sizes, with another salt in each pair. The sizes are evenly
+spaced (linear) or in even ratios (log).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Instructions that a server executes for one command, counted by callgrind.
 
 Unlike times they do not depend on the machine, nor on what else it is doing. The server's clocks
-stand still and its random numbers are fixed, so that no timer runs and its hash tables collide the
-same way each time: two counts of one server agree.
+stand still and its random numbers are fixed. So no timer runs and its hash tables collide the same
+way each time: two counts of one server agree.
 """
 
 from __future__ import annotations

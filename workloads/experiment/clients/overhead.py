@@ -19,7 +19,7 @@ class Comparison(NamedTuple):
     """``state`` against ``base``; ``null`` has the same base and no cause to differ from it.
 
     The module is loaded into the stock server's own process, and the patch is switched on in its
-    own, so that their null is that process again; patch and stock server are two processes.
+    own. So their null is that process again; patch and stock server are two processes.
     """
 
     name: str

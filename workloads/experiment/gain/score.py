@@ -147,7 +147,7 @@ def judge(targets: Targets, changes: bool, scores: Sequence[Score]) -> list[Verd
     """Judge SPREDS' scores, by the worst salt.
 
     A stationary mix is judged by its shares. One that changes is to gain at least what the climber
-    and the best fixed sizes gain, which also holds where these gain next to nothing.
+    and the best fixed sizes gain. This also holds where these gain next to nothing.
     """
     rivals = [one.gain_ratio for one in scores if one.division in ("climber", "static oracle")]
     least: dict[str, float] = (

@@ -65,7 +65,7 @@ class SimulatedServer:
         samples: ``maxmemory-samples``; ``EXACT_SAMPLES``: exact LRU.
         lru_clock_seconds: between two ticks of the clock by which keys are evicted.
         beside_bytes: what a Redis holds beyond ``BASELINE_BYTES``, such as its clients' buffers;
-            then it also has hash tables, which take memory, and removes a key whose TTL has passed
+            then it also has hash tables, which take memory. It removes a key whose TTL has passed
             when its cron finds it or when it is asked for. ``None``: none of this.
 
     Attributes:

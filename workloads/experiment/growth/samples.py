@@ -1,8 +1,9 @@
 """What the sidecar does with a thousand to two million samples a second, and what they teach it.
 
 As a program it is who sends them at a given rate, as a server does: ``python -m ... ENDPOINT RATE
-SECONDS SEED SECRET``. In batches of 50 ms or 16 KiB, never waiting. Says when it is ready, begins
-when it is told to by a line, and says as JSON how many were offered and what had to be dropped.
+SECONDS SEED SECRET``. It sends batches of 50 ms or 16 KiB and never waits. It says when it is
+ready, and begins when a line tells it to. It says as JSON how many were offered and what had to be
+dropped.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def _node(count: int, scope: Scope) -> dict[str, Any]:
 
 
 def _moving_cycles(folder: Path, servers: dict[str, LocalServer]) -> Iterator[tuple[float, float]]:
-    """Yield for each plan that changes a size the seconds from when the node was looked at until
-    the plan was made, and until it was in force.
+    """Yield two numbers of seconds for each plan that changes a size: from when the node was looked
+    at until the plan was made, and until it was in force.
 
     Raises:
         TimeoutError: none came for a minute, or it was not carried out.

@@ -1,6 +1,6 @@
 """One cold start of the function and some warm runs, in a process of their own.
 
-Its words are the keys of observations. It prints, as JSON, when the first answer was there by the
+Its words are the keys of observations. It prints as JSON: when the first answer was there by the
 clock that all processes share, the warm runs' seconds, and the processor seconds of both.
 """
 

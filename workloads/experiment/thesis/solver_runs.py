@@ -101,8 +101,8 @@ def of_all_seeds(data: Data, name: str, kind: str, partitions: int, solver: str)
 
 
 def best_rules(data: Data, kind: str) -> list[int]:
-    """Return for each seed the number of partitions up to which Algorithm 8, and above which
-    LookAhead, would have left the smallest sum of mean gaps; 0: always LookAhead."""
+    """Return for each seed the number of partitions with the smallest sum of mean gaps: up to it
+    Algorithm 8 would have been used, above it LookAhead; 0: always LookAhead."""
     counts = partitions_of(data)
     seeds = len(values(data, "gap_ratios", kind, counts[0], DIRICHLET))
     rules = []

@@ -1,11 +1,11 @@
 """``spreds run`` as it is, but that plans are known, time can jump, and it ends at a chosen step.
 
-The folder of the orders is in ``SPREDS_FAULTS``. What is replaced: the planner (sizes come from
-``plan.json``; reasons for which too few samples let a server keep its size do not count, nor do
-curves, by which the sidecar would refuse such sizes), checks of plans (they take nothing back, for
-such sizes may well do harm), ``time.time`` (``clock`` has seconds to add, read when SIGUSR1 comes).
-What is counted: each CONFIG SET and each save of the state, in ``steps``; ``switch`` names one
-before or after which the process ends by SIGKILL.
+The folder of the orders is in ``SPREDS_FAULTS``. Three things are replaced. The planner: sizes come
+from ``plan.json``. Reasons for which too few samples let a server keep its size do not count; nor
+do curves, by which the sidecar would refuse such sizes. Checks of plans: they take nothing back,
+for such sizes may well do harm. ``time.time``: ``clock`` has seconds to add, read when SIGUSR1
+comes. What is counted: each CONFIG SET and each save of the state, in ``steps``; ``switch`` names
+one before or after which the process ends by SIGKILL.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@
 process of its own, so that nothing that is tried holds it up. It waits for no server: of one that
 does not answer, the last known value counts; one that has ended has nothing.
 
-The file has a line of JSON for each change of a ``maxmemory``, and one each ``TELL_SECONDS`` with
-the rounds since and the most that was used and resident. Servers are not read in the same instant,
-so what is noted is the least that can have been: a rise from the answer that tells it, a fall from
-the answer before. What lasts no longer than from one answer to the next may be missed.
+The file has a line of JSON for each change of a ``maxmemory``. It has one more each
+``TELL_SECONDS``, with the rounds since and the most that was used and resident. Servers are not
+read in the same instant, so what is noted is the least that can have been: a rise from the answer
+that tells it, a fall from the answer before. What lasts no longer than from one answer to the next
+may be missed.
 """
 
 from __future__ import annotations
