@@ -17,6 +17,6 @@ def exit_code(main: Callable[[], int]) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # What is still to be written, Python would try to write once more at its end.
+        # At its end Python would try once more to write what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED

@@ -53,7 +53,7 @@ def deploy(emulator: RunningEmulator, stack_file: Path = STACK_FILE) -> dict[str
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         **emulator.environment,
         "CI": "1",
-        # What others may have put below /tmp is nothing to these programs.
+        # These programs must not use what others may have put below /tmp.
         "NODE_DISABLE_COMPILE_CACHE": "1",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }

@@ -179,7 +179,7 @@ class FleetTables(Construct):
                     output_format=TEXT_OUTPUT,
                     serde_info=aws_glue.CfnTable.SerdeInfoProperty(
                         serialization_library=JSON_READER,
-                        # A document that is none is a row of nulls, and stops no query.
+                        # A file that is no document is a row of nulls, and stops no query.
                         parameters={"ignore.malformed.json": "true"},
                     ),
                 ),

@@ -23,8 +23,8 @@ _SQS = (
 _VPC = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
 _BUCKET_NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
 
-# Ours, and not AWS': of a node's cycles; a century, where S3 would take 32 bits; and what an
-# observation holds.
+# These limits are ours, not AWS': a node's cycles; a century, where S3 would take 32 bits; and what
+# an observation holds.
 MOST_CYCLES_PER_DAY = 10_000
 MOST_RETENTION_DAYS = 36_500
 MOST_SERVERS = 1024

@@ -63,7 +63,7 @@ class PlanDelivery(Construct):
             redrive_policy={"deadLetterTargetArn": undelivered_arn},
         )
         if policy is not None:
-            # What came before the queue may take it would be lost.
+            # Messages that come before the queue may take them would be lost.
             subscription.add_resource_dependency(policy)
 
     def _queue(self, name: str, undelivered_arn: str) -> aws_sqs.CfnQueue:

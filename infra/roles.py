@@ -138,7 +138,7 @@ def _role(
     of_role = ("--role-name", role)
     document = json.dumps(trust)
     account = configuration.account
-    # What marks a role comes last: an organisation's own tags never take its place.
+    # The tags that mark a role come last: an organisation's own tags never take their place.
     tagged = ("--tags", *(f"Key={k},Value={v}" for k, v in {**dict(account.tags), **tags}.items()))
     boundary = account.boundary_arn(place)
     bounded = ("--permissions-boundary", boundary) if boundary else ()

@@ -168,7 +168,7 @@ class SolverTask(Construct):
                     "bucket": {"name": [bucket]},
                     "object": {
                         "key": [{"prefix": f"{OBSERVATIONS_PREFIX}/"}],
-                        # By an empty one `spreds check` tries whether it may put.
+                        # `spreds check` puts an empty one to try whether it may.
                         "size": [{"numeric": [">", 0]}],
                     },
                 },

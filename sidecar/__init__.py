@@ -2,6 +2,6 @@
 
 import os
 
-# Of small matrices numpy's library gains nothing by further threads: they wait busily, on CPUs that
+# For small matrices numpy's library gains nothing from more threads: they wait busily, on CPUs that
 # the servers need.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -29,19 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
         if arguments is None and sys.argv[1:2] == ["mrc"]:
-            # To tidy up what the process' end takes back anyway would take a tenth of its time.
+            # The process' end takes all back anyway: to tidy up would take a tenth of its time.
             sys.stderr.flush()
             os._exit(code)
         return code
     except BrokenPipeError:
-        # What is still to be written, Python would try to write once more at its end.
+        # At its end Python would try once more to write what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
 
 
 def _main(arguments: Sequence[str] | None) -> int:
     if arguments is None:
-        # What is imported stays: to look for garbage in it meanwhile takes a tenth of a start.
+        # Imported modules stay: looking for garbage in them takes a tenth of a start.
         gc.disable()
     options = _options(sys.argv[1:] if arguments is None else list(arguments))
     if arguments is None:

@@ -39,9 +39,9 @@ from solver_lambda.documents.units import format_duration
 
 log = logging.getLogger(__name__)
 
-# So long an observation that is due waits for sizes on their way.
+# A due observation waits so long for sizes that are on their way.
 LONGEST_UNREST_SECONDS = 60.0
-# Whoever installs it sees a first plan so soon, if it is only recommended.
+# A new installation shows a first plan so soon, if plans are only recommended.
 FIRST_PLAN_SECONDS = 300.0
 
 
@@ -171,10 +171,10 @@ class ObservationCycle:
     def _is_due(self, age_seconds: float) -> bool:
         # One that is only recommended can wait for the cycle's end.
         is_early = self._planning_basis.is_early and not self._is_only_recommended
-        # What one had by hand, and does not use, is nobody's until a plan has come.
+        # Unused memory that a server had by hand is nobody's until a plan comes.
         was_resumed = bool(self._held_then - self._store.now.control.held.keys())
         enough = self.samples >= self.config.cycle.samples or is_early or was_resumed
-        # Not earlier, whoever sends how much: rules count time in cycles.
+        # It is not due earlier, whatever anybody sends: rules count time in cycles.
         enough = enough and age_seconds >= self.config.cycle.maximum_age_seconds / STEPS_A_CYCLE
         return enough or age_seconds >= self._longest_seconds
 
@@ -274,8 +274,8 @@ class ObservationCycle:
             estimate = self._monitors[server.name].observe(
                 reading, self._actuator.budget.ceiling_bytes, window, self._planning_basis.half_life
             )
-            # A plan goes on from the last one, not from how far the servers have come, nor from
-            # what they gave for a while; one who is only watched has so far what it uses.
+            # A plan goes on from the last one, not from how far the servers have come, or from what
+            # they gave for a while. A server that is only watched has what it uses so far.
             planned = own_bytes.get(server.name, under_way.get(server.name, reading.size_bytes))
             planned = int(min(planned, most[server.name]))
             wait = state.control.server_wait(server.name, time.time())

@@ -23,7 +23,7 @@ def giving_unused(
     its memory (``enough_bytes``, see ``UnfilledMemory``), it gives the half of what it does not
     use. Down to there its curve is level, which its counters show. The other half is for what it
     uses to grow."""
-    # Of one that is hardly read too few samples come for a curve, for ever perhaps.
+    # A server that is hardly read may never send enough samples for a curve.
     has_few = (server.keep_reason or "").startswith("few_samples:")
     is_known = server.curve_error_ratio <= most_error_ratio and not has_few
     if enough_bytes is None or is_known:

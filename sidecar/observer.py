@@ -201,12 +201,12 @@ def _keep_reason(seen: ServerSnapshot, latency_seconds: float | None) -> str | N
         return seen.kept
     if fixed := seen.reading.keep_reason():
         return fixed
-    # Also of one that is not read: what its keys are worth later, nothing will tell.
+    # This holds also for one that is not read: nothing tells what its keys are worth later.
     if why := why_not_sampled(seen.reading):
         return f"no_sampler: {why}"
     if seen.estimate is None:
         return "no_samples: nothing is known of its accesses yet"
-    # What it counts as no reads are reads that nobody told of.
+    # It counts none of the reads that nobody told of.
     if seen.silent_seconds > SILENT_SECONDS:
         return f"silent: its sampler has told nothing for {round(seen.silent_seconds)}s"
     if seen.estimate.keep_reason:

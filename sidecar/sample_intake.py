@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.1
 RECEIVE_SECONDS = 0.1
-# Of objects that live so long, half a second more or less is no matter.
+# For objects that live so long, half a second more or less does not matter.
 SHORT_LIFETIME_SECONDS = 10.0
 # Processor time for samples before the rest of the loop has its turn: the simulated caches of one
 # LFU server take 10 to 100 ms for a batch.
@@ -59,7 +59,7 @@ class SampleIntake:
         self._metrics = metrics
         self.looks: LookSamplers | None = None
         self._took_all = False
-        # Of each server: the process that its last samples came from, and their salt.
+        # For each server, the process that sent its last samples, and their salt.
         self._salts: dict[str, tuple[int, int]] = {}
         self.by_instance: dict[int, list[str]] = {}
 
@@ -73,8 +73,8 @@ class SampleIntake:
         if receiver is None:
             stop.wait(WAIT_SECONDS)
             return
-        # Whoever is woken by each batch takes four times as long for it as in one go. But the last
-        # of them has just come: nothing that was counted is on its way, as far as can be.
+        # A thread that wakes for each batch takes four times as long for it as in one go. But the
+        # last one has just come: as far as can be, no counted read is still on its way.
         if self._took_all and stop.wait(WAIT_SECONDS):
             return
         works = chain(self._old(), self._receiving(receiver, RECEIVE_SECONDS))
@@ -177,7 +177,7 @@ class SampleIntake:
             )
 
     def _give(self, monitor: ServerMonitor, batch: Batch) -> None:
-        # What expires is taken out of a monitor once a batch.
+        # Expired objects are taken out of a monitor once a batch.
         is_fleeting = monitor.lifetimes.shortest_seconds < SHORT_LIFETIME_SECONDS
         for part in batch.parts if is_fleeting and batch.parts else (batch,):
             monitor.take(part)

@@ -14,7 +14,7 @@ from solver_lambda.documents.server_settings import BOUNDS
 
 Server = TypeVar("Server", ServerConfig, ServerObservation)
 
-# So many times what is known of a backend's latency its team may state.
+# A team may state so many times what is known of its backend's latency.
 BELIEVED_RATIO = 10
 # So much more than known is no more than rounding.
 _SAME_RATIO = 1e-9

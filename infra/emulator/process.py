@@ -40,7 +40,7 @@ ACCESS_LOG_FORMAT = 'request %(m)s %(U)s "%(q)s" %(s)s "%({x-amz-target}i)s" "%(
 def client_environment(port: int) -> dict[str, str]:
     """Variables that send every AWS client, and the CDK command, to the emulator on ``port``."""
     return {
-        # By its address: another user may listen at the other one of `localhost`.
+        # The address is used: another user may listen at the other one of `localhost`.
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         # The emulator takes a key of twelve digits for the account.
         "AWS_ACCESS_KEY_ID": ACCOUNT,
@@ -173,7 +173,7 @@ def _free_port() -> int:
 
 def serve(port: int) -> None:
     """Run the emulator in this process until it is told to end."""
-    # In /tmp, where it would look, another user may have made these folders first.
+    # It would look in /tmp, where another user may have made these folders first.
     folder = tempfile.mkdtemp(prefix="spreds-emulator-")
     os.environ.update(
         client_environment(port),

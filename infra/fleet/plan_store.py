@@ -70,7 +70,7 @@ class PlanStore:
         for source in sources:
             names.append(source.name)
             there, known = source.versions(), self._known(source.name)
-            # What was written again is another document, as if the old one were gone.
+            # A document that was written again is a new one, as if the old one were gone.
             self._forget(
                 source.name, [k for k, version in known.items() if there.get(k) != version]
             )
@@ -79,7 +79,7 @@ class PlanStore:
             for batch in batches(source, {key: there[key] for key in new}):
                 refused += batch.refused + self._add(source, batch.file)
                 read += batch.documents
-        # What the file keeps of other sources is not asked about now.
+        # Other sources in the file are not asked about now.
         self._rows("CREATE OR REPLACE TEMP TABLE chosen (source VARCHAR)")
         for name in names:
             self._rows("INSERT INTO chosen VALUES ($name)", name=name)

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 # State, log, history, documents, samples, locks, libraries and threads.
 _OWN = 256
-# Of a server: its connections, those that are made anew, and what its files are read with.
+# A server takes these: its connections, new ones in their place, and what its files are read with.
 _OF_SERVER = 8
 
 

@@ -50,7 +50,7 @@ def _do_nothing(*_: object) -> None:
 
 
 def _run() -> None:
-    # By the kernel's number: ``pthread_kill`` of a thread that has just ended ends the process.
+    # This needs the kernel's number: ``pthread_kill`` of a thread that just ended ends the process.
     kill, own = ctypes.CDLL(None).tgkill, os.getpid()
     while True:
         time.sleep(_INTERVAL_SECONDS)

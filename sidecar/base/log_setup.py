@@ -18,16 +18,16 @@ from sidecar.base.plain_text import plain
 # has, once a day.
 REPEAT_SECONDS = 3600.0
 ROUTINE_SECONDS = 86_400.0
-# What is no trouble and said again by then was done again.
+# A line that is no trouble and comes again after this time tells of something new.
 NEWS_SECONDS = 60.0
-# What a stranger can bring about, by asking or by setting sizes, fills no disk.
+# Strangers bring lines about, by asking or by setting sizes. These must not fill a disk.
 MOST_A_MINUTE = 10
-# Of a line. The longest that is meant is the hourly one on what was counted, of very many servers.
+# A line has at most so many. The longest we mean is the hourly one on very many servers' counts.
 MOST_CHARACTERS = 16_000
-# Cycles, ages and pauses are others each time; that makes a trouble no other. A size does. Nothing
-# is tried twice: a stranger's digits would keep the whole process busy.
+# Cycles, ages and pauses change each time, and a trouble stays the same. A new size makes a new
+# one. Nothing is tried twice: a stranger's digits would keep the whole process busy.
 _NUMBER = r"\d[\d.]*+(?P<unit> [KMGT]?i?B\b)?"
-# What these tell at INFO, such as where credentials were found, is of no use here.
+# Their lines at INFO, such as where credentials were found, are of no use here.
 _TALKATIVE = ("boto3", "botocore", "urllib3", "s3transfer")
 
 
@@ -187,7 +187,7 @@ class RepeatFilter(logging.Filter):
 
 # For lines that somebody else can bring about with another text each time.
 BOUNDED = {"bounded": True}
-# For changes that somebody made, who is bounded where he makes them.
+# These lines tell of somebody's changes. They are bounded where he makes them.
 ALWAYS = {"always": True}
 # For lines that each cycle has.
 ROUTINE = {"routine": True}

@@ -129,7 +129,7 @@ def _own_limits() -> list[int]:
 
 
 def _whole(text: str, path: Path) -> int:
-    # Nothing at all is what a limit is for a moment, or by mistake; nothing lives within it.
+    # A limit may be zero for a moment, or by mistake; nothing lives within it.
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"{path} is {text!r}, not a number of bytes above 0")
     return int(text)

@@ -13,7 +13,7 @@ from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
 _DAY_SECONDS, _MOST_OF_A_DAY, _FEW_OF_A_DAY = 86_400.0, 6, 3
-# What sizes were changed for beside plans, as the sidecar has it, and in plain words.
+# Reasons for changes of sizes beside plans: the sidecar's words, and plain ones.
 _PLAINLY = (
     ("room that was made is given back", "as others need the room no longer"),
     ("less room beside ", "as less room is needed beside "),

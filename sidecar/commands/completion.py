@@ -83,7 +83,7 @@ def _tops(found: list[_Command]) -> list[str]:
 
 
 def _bash_cases(found: list[_Command]) -> list[str]:
-    # What has more words comes first, for it also matches what has fewer.
+    # Commands with more words come first, for they also match those with fewer.
     ordered = sorted(found, key=lambda command: -len(command.words))
     return [
         f'        "{" ".join(command.words)}"*) words="'

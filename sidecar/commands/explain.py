@@ -83,7 +83,7 @@ def _sentences(file: str, server: str | None, *, is_verbose: bool) -> list[str]:
     try:
         config = load_config(file, secrets=False)
     except DocumentError as error:
-        # What a server may have is said by the file alone.
+        # Only the file says what a server may have.
         if server is not None:
             raise
         return last_plan_sentences(client_despite(file, error).status(), is_verbose=is_verbose)

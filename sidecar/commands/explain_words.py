@@ -52,7 +52,7 @@ def server_sentences(
         ]
     plan = told["last_plan"]
     planned = {item["name"]: item for item in plan["servers"]}.get(config.name) if plan else None
-    # What somebody set by hand is no plan's.
+    # A size that somebody set by hand is not a plan's.
     in_force = None if (plan and plan["overtaken_by"]) or server["held"] else planned
     apart = apart_words(server)
     if not is_verbose:
@@ -69,7 +69,7 @@ def server_sentences(
     by_plan = _is_by_last_plan(server, plan)
     why = _why(planned, dict(told), server, by_plan=by_plan)
     change = last_change(server, told, history, told_already=why[0])
-    # What made the size that it has comes first.
+    # The cause of the present size comes first.
     said = [*why, *change] if by_plan else [*change, *why]
     return [
         *_size_now(server, told),
@@ -202,7 +202,7 @@ def _worth(
 
 
 def _no_curve(server: Mapping[str, Any]) -> str:
-    # What does not answer tells nothing of its sampler.
+    # A server that does not answer tells nothing of its sampler.
     if server["up"] and not server["sampler"]:
         return "Its curve is not known, for neither the patch nor the module is in it."
     if not server["up"] or not is_learnt(dict(server)):

@@ -248,7 +248,7 @@ def _kept_words(plans: list[dict[str, Any]]) -> str:
 
 
 def _words(entry: dict[str, Any]) -> str:
-    # What the sidecar did by itself, or only tells of, has no giver.
+    # An entry has no giver if the sidecar acted by itself, or only tells of something.
     by = f" (by {entry['by']})" if entry.get("by") not in (None, "", "spreds") else ""
     times = ""
     if entry.get("times", 1) > 1 and "last_at_seconds" in entry:

@@ -178,7 +178,7 @@ INTERRUPTED = 130
 _LEAST_PROGRESS_SECONDS = 5.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
-# Of the servers that are found, and of those among them that are left alone.
+# So many of the servers found are looked at, and so many of those left alone are named.
 _MOST_FOUND, _MOST_NAMED = 50, 10
 
 

@@ -124,7 +124,7 @@ def _picture(seen: Seen, now: float, then: float, reach: float) -> Iterator[str]
         y = down(ratio)
         yield f'<line x1="{_LEFT:.0f}" x2="{_WIDTH - 8:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 6:.0f}" y="{y + 4:.1f}" text-anchor="end">{ratio:.0%}</text>'
-    # Who evicts nothing has missed what it never had.
+    # A server that evicts nothing missed only what it never had.
     evicts = seen.misses and seen.reading.maxmemory_bytes
     known_to = min(reach, max(seen.known_to_bytes, now)) if evicts else reach
     for kind, start, end in (("known", 0.0, known_to), ("guessed", known_to, reach)):

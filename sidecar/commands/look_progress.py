@@ -8,7 +8,7 @@ from sidecar.config.addresses import shown_url
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import ServerLook
 
-# By a curve that may be off by more nothing is known.
+# A curve that may be off by more tells nothing.
 NOTHING_KNOWN = 0.5
 
 

@@ -28,17 +28,17 @@ from solver_lambda.documents.words import reason_words, size_words
 
 # How much farther than now a curve should be known.
 _FAR = 1.5
-# More memory than this, in parts of what there is, is nothing to think about.
+# Nobody considers more memory than this, in parts of what there is.
 _MUCH_MORE = 1.5
-# By which more memory shortens the mean access time.
+# More memory is worth a word if it shortens the mean access time by this part.
 _WORTH_SAYING = 0.02
 # A curve that may be off by so much is rough.
 _ROUGH = 0.1
 # Nobody need be told that a few rounds came before.
 _COUNTED_SHARE = 0.9
-# Of so many servers it is told what each paid.
+# For at most so many servers it is told what each paid.
 _MOST_COSTS = 3
-# Of the reads: so many writes that are no fills may move the curve.
+# Writes that are no fills may move the curve if they are this part of the reads.
 _MANY_WRITES = 0.1
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BAR_WIDTH = 40
-# Of so many reads of a cache one at least is for a key that came before.
+# Among so many reads of a cache at least one is for a key that came before.
 _ENOUGH = 100
 _MOST_UNSIZED_RATIO = 0.01
 _DELETES = ("del", "delete", "unlink", "remove", "purge", "invalidate", "flushall", "flushdb")

@@ -21,7 +21,7 @@ def draw(file: str, curves: Sequence[tuple[str, TraceCurve]], *, in_bytes: bool)
         TraceError: it cannot be drawn or written.
     """
     try:
-        # Its settings may hold code, and it takes them from where we are, which may be anybody's.
+        # Its settings may hold code. It takes them from the working folder, which may be anybody's.
         with chdir("/"):
             from matplotlib.figure import Figure
     except ImportError as error:

@@ -42,7 +42,7 @@ _COLUMNS = (
     "access time",
     "one more MiB",
 )
-# By so much a measured time is another one than the curves say.
+# A measured time differs from what the curves say if it is off by so much.
 _FAR_APART = 0.05
 # A hit ratio that may be off by more has its error beside it.
 _WORTH_TELLING = 0.1
@@ -141,7 +141,7 @@ def _row(planned: _Told, now: _Told, *, is_over: bool) -> tuple[str, ...]:
     still to come."""
     before, after = planned["maxmemory_before_bytes"], planned["maxmemory_bytes"]
     has = now.get("maxmemory_bytes")
-    # What somebody set by hand stays, whatever is planned.
+    # A size set by hand stays, whatever is planned.
     is_held = bool(now.get("held"))
     change = 0 if is_held or is_over else after - (before if has is None else has)
     sign = "" if not change else "+" if change > 0 else "-"

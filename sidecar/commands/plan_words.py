@@ -106,7 +106,7 @@ def decision_words(plan: dict[str, Any]) -> str:
     return f"{what}, and sizes have changed since ({since})" if since else what
 
 
-# Of all reads, by weight: fewer change no gain.
+# A smaller part of all reads, by weight, changes no gain.
 _LEAST_SHARE = 0.02
 # Codes of servers that have no curve and will have none.
 _NEVER = ("no_sampler", "no_model", "no_eviction")

@@ -38,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     from sidecar.base.log_setup import set_up_log
 
     set_up_log(verbose=options.verbose)
-    # What it writes is for its own user: state, history and documents tell of loads and people.
+    # Only its own user may read its files: state, history and documents tell of loads and people.
     before = os.umask(0o077)
     try:
         return _run(options, hang_ups)
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
     with node_lock(config):
         # The rest takes seconds on a busy machine; who asks meanwhile learns that it starts.
         log.info("node %s is starting, with %d servers", config.node, len(servers))
-        # What is only needed later, too: strangers may have taken the last descriptor by then.
+        # Later imports are done now: strangers may have taken the last descriptor by then.
         import encodings.ascii  # noqa: F401
 
         import numpy.random  # noqa: F401

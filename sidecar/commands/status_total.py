@@ -7,7 +7,7 @@ from typing import Any
 from sidecar.commands.printing import print_wrapped, size_or
 from solver_lambda.documents.units import format_size
 
-# What a process takes for itself cannot be told from fragmentation.
+# A process' own memory cannot be told from fragmentation.
 _PURPOSES = {"fragmentation": "programs and fragmentation"}
 
 

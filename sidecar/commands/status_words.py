@@ -30,7 +30,7 @@ from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
-# Of two tables, for one would be too wide for a terminal.
+# There are two tables, for one would be too wide for a terminal.
 _OF_MEMORY = (
     "server",
     "maxmemory",
@@ -50,7 +50,7 @@ _OF_READS = (
 )
 # Of a gain, what stands in a line of its own.
 _FROM_TO = re.compile(r" from [\d.]+ ms to [\d.]+ ms,")
-# So many misses are filled where all is as it should be.
+# So many misses are filled if all is as it should be.
 _FILLED_RATIO = 0.9
 
 

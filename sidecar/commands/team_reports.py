@@ -69,7 +69,7 @@ class TeamReports:
         }
         sizes = {server["name"]: server["maxmemory_bytes"] for server in told["servers"]}
         changed = {name for name, _ in sizes.items() - self._told_bytes.items()}
-        # Who has taken back what he set is told that once.
+        # A team that has taken its settings back is told so once.
         concerned = wishing | self._wished | changed
         if not concerned or (store := self._store_of(config.controller)) is None:
             return

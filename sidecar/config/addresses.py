@@ -59,7 +59,7 @@ def read_server_url(fields: Fields, key: str) -> str:
     except ValueError as error:
         place = url.partition("://")[2].partition("/")[0]
         if place.count(":") > 1 and not place.startswith("["):
-            # Without its value: what stands where a port should may be a password.
+            # The value is left out: in the place of a port there may be a password.
             raise fields.refuse(
                 key, "is not an address: it has a host, and perhaps one : and a port"
             ) from None
@@ -97,7 +97,7 @@ def shown_url(url: str) -> str:
     if not slashes:
         scheme, rest = "", url
     rest, mark, _ = rest.replace("#", "?", 1).partition("?")
-    # Also where it is written otherwise, or stands where it makes no sense.
+    # This holds also if it is written otherwise, or stands where it makes no sense.
     rest = re.split("@|%40", rest)[-1]
     return f"{scheme}{slashes}{rest}{mark and '?...'}"
 

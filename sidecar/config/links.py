@@ -13,7 +13,7 @@ from sidecar.config.controller_config import CloudConfig, ControllerConfig, Serv
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.config.operators import OperatorsConfig
 
-# How links are told that leave the machine by no network.
+# Links that stay within the machine are called so.
 OWN = "this machine only"
 _HERE = f"{OWN}, by its loopback address"
 _SOCKET = f"{OWN}, by a Unix socket"

@@ -85,7 +85,7 @@ def _check_files(fields: Fields, tls: TlsConfig) -> None:
         with keyfile.open("rb") as file:
             if why := why_not_secret(file.fileno()):
                 raise fields.refuse(key, f"{str(keyfile)!r} keeps no secret key: {why}")
-        # Not to be asked for a passphrase on the terminal.
+        # Otherwise the terminal would be asked for a passphrase.
         context.load_cert_chain(tls.ssl_certfile, tls.ssl_keyfile, password="")
     except (OSError, ssl.SSLError) as error:
         raise fields.refuse(key, _why(getattr(tls, key), error)) from error

@@ -14,9 +14,9 @@ from solver_lambda.documents.units import format_size
 LEAST_SHARE = 0.05
 # A large value lies in its client's buffer first, and more than it takes is let go of for it.
 _OWN_OBJECTS = 8
-# What happened longer ago is told no more, and the next one is another event.
+# An event that is older is told no more, and the next one is a new event.
 BUFFERS_OVER_SECONDS = 3600.0
-# What comes slowly is seen over so many.
+# Slow changes are seen over so many looks.
 _LOOKS = 16
 
 
@@ -97,7 +97,7 @@ def _taken(
         return None
     key_bytes = max(0, before.counted_bytes - before.baseline_bytes) / max(1, before.keys)
     evicted = reading.evicted_keys - before.evicted_keys
-    # What a cut evicts is for nothing else, and who is given memory evicts nothing for that.
+    # A cut evicts for nothing else, and a server that is given memory evicts nothing for that.
     cut_bytes = max(0, before.counted_bytes - least_bytes)
     for_it_bytes = evicted * key_bytes - cut_bytes
     if for_it_bytes < max(LEAST_SHARE * least_bytes, cut_bytes):

@@ -53,7 +53,7 @@ class Yardstick:
         """Say what has changed, for people; ``None``: nothing has."""
         weights, latencies = [], []
         for now in observation.servers:
-            # Without a latency nothing is known yet of what its misses cost.
+            # Without a latency it is not known yet what its misses cost.
             if not now.backend_latency_seconds:
                 continue
             before = self._servers.setdefault(now.name, now)

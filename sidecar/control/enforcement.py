@@ -227,7 +227,7 @@ class Enforcement:
         in_force, state = self.sizes_in_force(), self._store.now
         if not state.control.engaged:
             return in_force
-        # What somebody needed just then is no size to come back to.
+        # A size that was needed only for that moment is none to come back to.
         planned = state.targets_bytes | state.without_needs
         return {
             name: planned.get(name, size) if size and name not in state.control.held else size

@@ -26,7 +26,7 @@ MOST = {"plan": 4000, "check": 2000}
 MOST_OF_OTHERS = 500
 # Plans of many servers are long.
 MOST_BYTES = 16 << 20
-# Of a page, unless one entry alone is longer.
+# A page has at most so many, unless a single entry is longer.
 MOST_PAGE_BYTES = 1 << 20
 WITHOUT_EFFECT = "order without effect"
 
@@ -36,7 +36,7 @@ def room_of(entry: Mapping[str, Any]) -> str:
     if entry.get("had_effect") is False:
         return WITHOUT_EFFECT
     what = (entry.get("order") or {}).get("what")
-    # Whoever edits the file makes no more rooms than there are orders.
+    # An edited file makes no more rooms than there are orders.
     known = ("apply", "apply_from_now_on", "recommend", "pause", "resume", "rollback")
     return f"order to {what}" if what in known else str(entry["kind"])
 
@@ -135,7 +135,7 @@ class Rooms:
         return taken[::-1]
 
 
-# More than all rooms have, and lines that repeat one.
+# This is more than all rooms have, with lines that repeat one.
 MOST_READ = 50_000
 # A shorter file is not worth to be written anew.
 LEAST_PRUNED = 500
@@ -185,11 +185,11 @@ class History:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        # Since it failed last, and the time of the first of them.
+        # Entries unwritten since the last failure, and the time of the first one.
         self._unwritten, self._unwritten_since_seconds = 0, 0.0
         self._lines = 0
         self._rooms = Rooms()
-        # Of orders without effect, what they were and said, to count them when they come again.
+        # Orders without effect, with their words, are kept to count them when they come again.
         self._repeated: dict[str, dict[str, Any]] = {}
         if path is None or not path.exists():
             return

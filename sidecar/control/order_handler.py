@@ -120,7 +120,7 @@ class OrderHandler:
             done += " (but it cannot be written to the state file, so a restart forgets it)"
         why = f" ({order.why})" if order.why else ""
         words = f"{order.what}{why}: {done}"
-        # What changes nothing may come in floods; what changes something is told whatever came.
+        # Orders that change nothing may come in floods. One that changes something is always told.
         marked = ALWAYS if has_effect else EVENT
         log.info("%s by %s%s: %s", order.what, order.by, why, done, extra=marked)
         if has_effect:
@@ -162,7 +162,7 @@ class OrderHandler:
                 if self._store.now.targets_bytes != before:
                     self.resized()
             except DocumentError as error:
-                # Until the file, or a server's size, is another one.
+                # It waits until the file, or a server's size, is another one.
                 self._change(pause=replace(pause, until_seconds=now_seconds + _AGAIN_SECONDS))
                 self._pause_ends_at = math.inf
                 log.warning("the pause is over, but goes on: %s", error)

@@ -44,7 +44,7 @@ def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> di
         "mean_access_time_seconds": plan.mean_access_time_seconds,
         "sizes_before_bytes": {s.name: s.maxmemory_before_bytes for s in plan.servers},
         "sizes_bytes": {s.name: s.maxmemory_bytes for s in plan.servers},
-        # Of those that stay it is the plan's own.
+        # Servers that stay have the plan's own reason.
         "reasons": {
             s.name: s.reason for s in plan.servers if s.maxmemory_bytes != s.maxmemory_before_bytes
         },
@@ -103,7 +103,7 @@ def log_decision(plan: AdaptationPlan, objection: str | None, gain: PlanGain, so
 
 # Codes of why sizes in force cannot stay (``must_move``) for which no plan has to wait.
 _MUST_CODES = ("bounds", "no_limit", "over_budget")
-# Of refusals that people are told of until a plan passes: somebody may be forging plans.
+# People are told of such refusals until a plan passes: somebody may be forging plans.
 _HARM_CODES = ("out_of_range", "harmful", "wasteful")
 
 
@@ -267,7 +267,7 @@ class PlanApplication:
         now."""
         objection = None
         if plan.decision == "apply":
-            # Not by the plan's own reason: anybody can write one.
+            # The plan's own reason does not count: anybody can write one.
             must = (must_move(asked) or "").partition(":")[0] in _MUST_CODES
             control = self._store.now.control
             objection = control.objection(self.config.mode, time.time(), must=must)
@@ -313,7 +313,7 @@ class PlanApplication:
                 **dict.fromkeys(changed, time.time()),
             }
             state.control = replace(state.control, before_plan_bytes=before)
-        # What somebody sets by hand, and is put back, is no size from before.
+        # A size that is set by hand and put back is no size from before.
         had = {name: min(size, before[name] or size) for name, size in in_force.items()}
         had |= {name: before[name] for name in contested}
         self.on_carried_out(plan, had, before)

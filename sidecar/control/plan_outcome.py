@@ -70,7 +70,7 @@ class PlanOutcome:
     ) -> None:
         seen = {server.name: server for server in observation.servers}
         self._plan, self.cycle = plan, plan.cycle
-        # By what we saw ourselves: anybody can write a reason.
+        # Only what we saw ourselves counts: anybody can write a reason.
         sizes_bytes = {server.name: server.maxmemory_bytes for server in plan.servers}
         self._excuses = reasons_for_a_loss(sizes_bytes, observation)
         self._partly_because: str | None = None
@@ -165,7 +165,7 @@ class PlanOutcome:
             for server in self._servers
             if server.is_changed and self._check_without(server).verdict != "failed"
         ]
-        # Whoever leaves a margin so thin that others explain it as well, did the most himself.
+        # If the margin is so thin that several explain it, the one with the most harm is at fault.
         worst = max(alone, key=lambda server: server.harm_seconds, default=None)
         return check if worst is None else replace(check, at_fault=worst.name)
 

@@ -102,7 +102,7 @@ class PlanVerification:
         self._cycle_seconds = 0.0
         self._givers = RoomGivers()
         self.last: Check | None = None
-        # What the history says of the present plan's outcome, while that is too early to tell.
+        # The history's entry on the present plan's outcome, while it is too early to judge.
         self._entry: dict[str, Any] | None = None
 
     def begin(
@@ -257,7 +257,7 @@ class PlanVerification:
     def _one_back(self, name: str, cycle: int) -> tuple[str, bool]:
         """Take back the part of one server alone; say what came of it, and whether it could be."""
         state = self._store.now
-        # What others made room for passes, and is nothing that was planned.
+        # Room that others made passes again, and was not planned.
         planned = state.targets_bytes | state.without_needs
         sizes = sizes_with_one_back(
             name, self._before_bytes, planned, self._enforcement.budget_bytes
@@ -336,6 +336,6 @@ def sizes_with_one_back(
     if excess_bytes > 0 and grown_bytes:
         for other, more_bytes in grown.items():
             sizes[other] -= min(more_bytes, -(-more_bytes * excess_bytes // grown_bytes))
-    # Who did not get anything gives nothing.
+    # A server that got nothing gives nothing.
     sizes[name] -= max(0, min(sizes[name], sum(sizes.values()) - budget_bytes))
     return sizes

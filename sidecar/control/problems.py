@@ -39,7 +39,7 @@ _AS_QUEUE = (
     "'cache = true' in the file gives the others back what it took from them"
 )
 NOT_ASKED = "it was not asked yet"
-# Of a server's maxmemory, what a sync of a replica takes beside it for a moment.
+# A sync of a replica takes this part of a server's maxmemory beside it for a moment.
 _MUCH_BESIDE = 1 / 4
 _FEWEST_TO_OUTWEIGH, _OUTWEIGHING_SHARE = 3, 0.99
 _IN_VAIN = (
@@ -166,7 +166,7 @@ def _needs(servers: Sequence[Mapping[str, Any]], state: SidecarState) -> Iterato
 
 def _outweighing(servers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say who makes nearly all reads, by its own word."""
-    # What one that is down said last is no share of what the others say now.
+    # The last figures of a server that is down do not count beside what the others say now.
     rates = {one["name"]: one.get("reads_per_second") or 0.0 for one in servers if one["up"]}
     if len(rates) < _FEWEST_TO_OUTWEIGH:
         return []

@@ -9,7 +9,7 @@ from sidecar.base.time_of_day import time_of_day
 from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.units import format_size
 
-# What was refused longer ago is no problem now, and another refusal is another event.
+# An older refusal is no problem now, and a later one is a new event.
 REFUSED_OVER_SECONDS = 60.0
 # A burst that is over before others could have made room is a problem, and no reason to act.
 LASTS_SECONDS = 5.0

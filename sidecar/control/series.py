@@ -96,7 +96,7 @@ class Series:
                 self.hit_ratios,
                 dict(predicted_hit_ratios),
                 self.mean_seconds,
-                # Of all or of none: a mean of some is not to be held against that of all.
+                # All count, or none: a mean of some cannot be compared with one of all.
                 self._mean_seconds(servers, predicted_hit_ratios)
                 if self.hit_ratios.keys() & servers.keys() <= predicted_hit_ratios.keys()
                 else None,

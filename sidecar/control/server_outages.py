@@ -13,8 +13,8 @@ from solver_lambda.documents.units import format_duration, format_size
 
 # A shorter outage is not told.
 OUTAGE_SECONDS = 10.0
-# So many events of one server are told at once, and then one in so long: the next one tells what is
-# left of those in between.
+# So many events of one server are told at once, and then one per so many seconds. The next one
+# tells the rest of those in between.
 MOST_AT_ONCE, SECONDS_EACH = 4, 60.0
 _RESTARTED = "was restarted"
 
@@ -59,7 +59,7 @@ class ServerOutages:
                 self._gone_at.pop(name, None)
                 now, words = _here(told, reading, now_seconds)
             if words and not self._may_tell(name, now_seconds):
-                # How long it was away is known now, and not when that is told.
+                # Only now is it known how long it was away, not when that is told.
                 now, words = replace(told, away=now.away), ""
             self._told[name] = now if not words else replace(now, away="")
             if words:

@@ -18,19 +18,19 @@ ERRORS = 2.0
 # A window's own curve explains what the server saw if it is no farther off, in miss ratio, beside
 # its stated error.
 _EXPLAINED = 0.02
-# By so much of its size a cache grows that is still filling.
+# A cache that is still filling grows by so much of its size.
 _FILLING_RATIO = 0.02
-# Of a window's reads so many may be sampled in the next one.
+# So many of a window's reads may be sampled in the next one.
 _LATE_RATIO = 0.05
-# A curve is refuted at once by so many reads, of which so many more miss than it says, and beyond
-# so many standard errors; where keys are sampled they are some twice what they are for reads.
+# A curve is refuted at once by so many reads if so many more miss than it says, and beyond so many
+# standard errors. For sampled keys these errors are some twice those for reads.
 _REFUTING_READS = 1000
 _REFUTED_RATIO = 0.05
 _REFUTING_ERRORS = 3.0
 _OF_KEYS = 2.0
-# So much of its size may be buffers, as of one who writes large values.
+# Buffers may be so much of its size, such as those of a client that writes large values.
 _USUAL_RATIO = 1 / 8
-# In so many spans in a row, each of so many seconds.
+# It evicts in so many spans in a row, each of so many seconds.
 _EVICTING_TIMES, _EVICTING_SECONDS = 3, 1.0
 
 
@@ -70,7 +70,7 @@ class ServerOutcome:
         self.is_changed = plan.maxmemory_bytes != before_bytes
         self.is_restarted = False
         self._before_bytes = before_bytes
-        # What is predicted for a size in between is about in between.
+        # The prediction for a size in between is about in between.
         self._predicted = sorted(
             (size_bytes, ratio)
             for size_bytes, ratio in (
@@ -92,7 +92,7 @@ class ServerOutcome:
         # Weighted by reads: what it held, and its limit.
         self.hits = self.misses = self._read_bytes = self._limit_bytes = 0.0
         self._step_reads = self._step_read_bytes = 0.0
-        # By the window's own curve: reads, and misses with the sizes that it had and had before.
+        # Counts by the window's own curve: reads, and misses with its present and former size.
         self._curve_reads = self._curve_misses = self._curve_misses_before = 0.0
         self._sampled_reads = 0.0
 
@@ -165,7 +165,7 @@ class ServerOutcome:
     def predicted_miss_ratio(self) -> float:
         if not self.is_changed or not self.reads or not self._predicted:
             return self.miss_ratio
-        # What a cache that is still filling does not hold cannot be hit, whatever its limit is.
+        # While a cache is filling, only what it holds can be hit, whatever its limit is.
         read_bytes = self._read_bytes if self._is_filling else self._limit_bytes
         sizes, ratios = zip(*self._predicted, strict=True)
         return 1.0 - float(np.interp(read_bytes / self.reads, sizes, ratios))
@@ -226,7 +226,7 @@ class ServerOutcome:
             return None
         if 0 < self._before_bytes <= self._last.size_bytes or not self._predicted:
             return None
-        # What no sampler sees, as look-ups by EXISTS, tells nothing of a curve.
+        # Look-ups that no sampler sees, such as EXISTS, tell nothing of a curve.
         if self._curve_reads < (1 - _LATE_RATIO) * reads:
             return None
         ratio, now = self.miss_ratio, self._curve_misses / self._curve_reads

@@ -104,7 +104,7 @@ def make_controller(
     common = (take_plan, embedded, kind == "auto", deadline_seconds, metrics)
     if kind != "embedded" and service is not None:
         log.info("controller %s: observations go to %s", kind, shown_url(service.url))
-        # So that it has failed, and another one stands in, before the plan is overdue.
+        # Thus it fails early enough for another one to stand in before the plan is overdue.
         asked = SolverService(service, (1 - SPARE_SHARE) * deadline_seconds)
 
         def make_service(take: TakePlan, failed: Failed) -> SolverServiceController:

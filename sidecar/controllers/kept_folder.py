@@ -41,7 +41,7 @@ def _too_many(folder: Path, number: int, oldest_seconds: float) -> Iterator[Path
         return
     # Their names are cycles, in the order in which they were made.
     paths = sorted(path for path in folder.iterdir() if _DOCUMENT.fullmatch(path.name))
-    # Not what somebody else named like one and cannot be removed so, such as a folder.
+    # Others may have given such a name to what cannot be removed so, such as a folder.
     found = [
         (path, made.st_mtime) for path in paths if stat.S_ISREG((made := path.lstat()).st_mode)
     ]

@@ -62,7 +62,7 @@ def check_listener(connected: socket.socket, wait_seconds: float) -> None:
     host, port, *_ = connected.getpeername()
     address = ip_address(host)
     _check(listening_users((address,), port), "there listens")
-    # Nor to whom nobody can see: a port may be forwarded, or have had a stranger a moment ago.
+    # An unseen listener gets nothing: a port may be forwarded, or a stranger had it a moment ago.
     _check({end.user_id for end in accepted_ends(connected, wait_seconds)}, "our connection has")
 
 
@@ -309,6 +309,6 @@ def _reason(answer: bytes) -> str:
     try:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        # Not the solver's words but a gateway's, as they are.
+        # These are a gateway's words, not the solver's; they stay as they are.
         text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
     return text

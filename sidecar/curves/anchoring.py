@@ -67,7 +67,7 @@ class Anchor:
         predicted = min(1.0, self._predicted / self._reads)
         observed = min(1.0, self._observed / self._reads)
         if observed > _MOST_FACTOR * predicted:
-            # What takes keys that no size would keep (fields that expire) takes them at each size.
+            # If keys go that no size would keep (fields that expire), they go at each size.
             return np.asarray(1 - (1 - miss_ratios) * (1 - observed) / (1 - predicted))
         if self._predicted < _FEWEST_MISSES:
             return miss_ratios

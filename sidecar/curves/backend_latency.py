@@ -73,8 +73,8 @@ class Fills:
 LONGEST_SECONDS = 60.0
 # A write that comes later on average is no fill: some client overwrites the key by chance.
 _LONGEST_MEAN_SECONDS = 10.0
-# Where chance alone brings more of the writes that come so late, it may bring all: keys that are
-# missed are written more or less often than those that are hit.
+# If chance alone brings more of the writes that come so late, it may bring all: missed keys are
+# written more or less often than keys that are hit.
 _MOST_CHANCE_RATIO = 0.2
 _FEWEST_BY_CHANCE = 5.0
 MOST_PENDING = 4096
@@ -172,7 +172,7 @@ class BackendLatency:
         hits_at_risk = _at_or_later(hit_written + hit_unwritten)
         by_chance = at_risk * hit_written / np.maximum(hits_at_risk, 1.0)
         is_chance = by_chance > _MOST_CHANCE_RATIO * written
-        # What comes later than where chance sets in is too rare to be told from it.
+        # Fills after the onset of chance are too rare to be told from it.
         is_onset = is_chance & (hit_written >= _FEWEST_BY_CHANCE)
         is_onset &= written >= _MOST_CHANCE_RATIO * by_chance
         counts = ~is_chance & ~np.logical_or.accumulate(is_onset)

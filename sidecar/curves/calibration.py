@@ -6,13 +6,13 @@ from __future__ import annotations
 from sidecar.curves.shards import Shards
 from sidecar.servers.connection.server_reading import ServerReading
 
-# Until the server tells (some 15 to 90 bytes), the least: a simulated cache that comes to have too
-# much evicts it, but what it evicted for keys that seemed too heavy it cannot take back.
+# The least counts until the server tells (some 15 to 90 bytes). A simulated cache that holds too
+# much evicts it. It cannot take back what it evicted for keys that seemed too heavy.
 FIRST_OVERHEAD_BYTES = 0
 FIRST_OBJECT_BYTES = 192
 # Redis 7.0.15 and Valkey 8.1 hold so much that we cannot put down to anything.
 FIRST_FIXED_BYTES = 3_000
-# Below both the keys weigh less than what else there is, above one of them more.
+# Below both, the keys weigh less than everything else; above one of them they weigh more.
 _FEW_KEYS = 256
 _LITTLE_BYTES = 1 << 20
 # No key takes less: an entry of a table, a string and its text.
@@ -68,7 +68,7 @@ class Calibration:
             self.keys_bytes = float(max(0, beside_baseline - self.fixed_bytes))
             return 0.0
         if beside_baseline - self.fixed_bytes < _LEAST_KEY_BYTES * reading.keys:
-            # What took that memory while there were hardly any keys is gone: subscribers, say.
+            # Whatever took that memory while there were hardly any keys is gone: subscribers, say.
             self.fixed_bytes = FIRST_FIXED_BYTES
         self.keys_bytes = float(max(reading.keys, beside_baseline - self.fixed_bytes))
         self.object_bytes = self.keys_bytes / reading.keys

@@ -12,12 +12,12 @@ from sidecar.curves.read_counts import ReadCounts
 
 # A plan is expected not to go below this share of the present size.
 _LEAST_SHARE = 0.1
-# Of loops that hardly fit, the worst that there is for it, the model is off by so much of what it
-# changes; of others by far less.
+# The model is off by so much of what it changes for loops that hardly fit, its worst case. For
+# other loads it is off by far less.
 _MODEL_SHARE = 0.25
 # Sizes that vary by chance are off by less than this share in their sum.
 _LITTLE_GROWTH = 0.05
-# An error of 1 is kept for a curve of which nothing is known.
+# Only a curve of which nothing is known has an error of 1.
 _MOST_ERROR = 0.99
 
 

@@ -17,7 +17,7 @@ from sidecar.servers.connection.server_reading import ServerReading
 Array = npt.NDArray[Any]
 Learnt = Mapping[str, Array]
 
-# Of keys that were read meanwhile nothing is known: for longer it says nothing.
+# Nothing is known of keys that were read meanwhile: after a longer gap the curve tells nothing.
 MOST_GAP_CYCLES = 1.0
 
 

@@ -75,7 +75,7 @@ class LifetimeDistribution:
             died = self._died[place - 1] if place else 0.0
             level = died + self._random.random() * (1 - died)
             drawn = bisect_right(self._died, level, lo=place)
-            # What outlives all that was seen: as long as the longest.
+            # An object that outlives all that was seen lives as long as the longest.
             return self._ends[min(drawn, len(self._ends) - 1)]
         if self._fallback_seconds is None:
             return None

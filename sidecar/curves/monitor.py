@@ -38,8 +38,8 @@ from sidecar.samples.batch import Batch
 from sidecar.servers.connection.reading_window import ReadingWindow
 from sidecar.servers.connection.server_reading import ServerReading
 
-# The successor knows enough when it has seen this share of what the present stack has seen, less
-# so many standard errors of that: a few objects tell hardly how much it was.
+# The successor knows enough when it has seen this share of what the present stack has seen, less so
+# many standard errors of that: a few objects hardly tell how much it was.
 _SEEN_SHARE, _ERRORS = 0.9, 2.0
 
 
@@ -92,7 +92,7 @@ class RateIncrease:
         return seen >= share * shards.stack.total_weight / max(shards.rate, 1e-18)
 
 
-# So many records for each live object bring at most as many objects.
+# So many records per live object bring at most as many objects.
 RECORDS_PER_OBJECT = 4
 
 
@@ -198,7 +198,7 @@ class ServerMonitor:
         self.counts.step(seconds, cycles)
         self.counts.rate = rate = self.shards.rate
         weight_bytes = self.shards.stack.total_weight / rate if rate else 0.0
-        # What lies deeper is dropped with each observation, and its coming back is no growth.
+        # Each observation drops deeper objects, and their return is no growth.
         self.counts.growth_margin.step(min(weight_bytes, self._most_depth_bytes), len(self.shards))
         self.counts.follow_eviction()
         self.latency.decay(0.5**cycles)
@@ -356,7 +356,7 @@ class ServerMonitor:
     def _follow_policy(self, reading: ServerReading, budget_bytes: int) -> None:
         volatile = reading.maxmemory_policy in VOLATILE_POLICIES
         if volatile != self.shards.volatile:
-            # What was counted before belongs to another policy, and pinned keys have no history.
+            # Earlier counts belong to another policy, and pinned keys have no history.
             self.forget()
             self.samples_taken = 0
             self.warm_up = WarmUp(self.cycle_seconds)
@@ -368,7 +368,7 @@ class ServerMonitor:
         settings = EvictionSettings.of(reading)
         sizes = simulated_sizes(budget_bytes)
         if simulation is None or simulation.settings != settings:
-            # What was counted before belongs to another policy.
+            # Earlier counts belong to another policy.
             self.forget()
             self.latency.decay(0.0)
             self.samples_taken = 0

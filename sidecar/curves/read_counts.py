@@ -101,7 +101,7 @@ class GrowthMargin:
         return np.asarray(depths_bytes * margin * grown)
 
 
-# What a window tells counts half after so many more.
+# A window counts half after so many more windows.
 _HALF_LIFE_WINDOWS = 2.0
 # With fewer sampled reads a window tells nothing.
 _FEWEST_SAMPLES = 100

@@ -14,9 +14,9 @@ LOOK_SECONDS = 10.0
 MOST_SAMPLES_PER_SECOND = 5_000.0
 # The objects of a higher rate have no history, and are learnt first: not for less.
 _LEAST_INCREASE = 4.0
-# Of the objects that are kept at most, so many are enough.
+# This part of the most objects that are kept is enough.
 _WANTED_SHARE = 1 / 4
-# Nor so soon again, where a load comes and goes.
+# The rate does not rise again so soon, where a load comes and goes.
 _BETWEEN_INCREASES_SECONDS = 60.0
 
 
@@ -35,7 +35,7 @@ class SamplingRate:
         self._modulus = sampling.modulus
         self._wanted_objects = _WANTED_SHARE * sampling.live_objects
         self._looked_at_seconds, self._increased_at_seconds = 0.0, -math.inf
-        # Of the last look: the process, T, and how many samples it had sent.
+        # The last look's process, T, and how many samples it had sent.
         self._counted = (0, 0, 0)
 
     def look(self, monitor: ServerMonitor, now_seconds: float) -> None:

@@ -18,9 +18,9 @@ _STEADY_RATIO = 0.05
 # counters began, they began anew. By the share alone they would seem to where a load ends: what was
 # sampled comes up to a tenth of a second after it was counted, perhaps in the next window.
 _RESET_SHARE = 0.9
-# What fewer reads since a reset missed says nothing of all that were sampled.
+# The misses of fewer reads since a reset say nothing of all that were sampled.
 _FEWEST_READS = 100
-# That one batch may stand for, of which a sampler sends one a second at least: a thousand times
+# One batch may stand for so many. A sampler sends at least one a second: this is a thousand times
 # what a server can serve.
 _MOST_BATCH_READS = 10**9
 

@@ -53,7 +53,7 @@ def allocated_bytes(
 
 # Lowering the threshold costs a sort: one in so many live objects goes at once.
 _SHED_SHARE = 16
-# Of fewer objects than these no mean is taken.
+# No mean is taken of fewer objects.
 _FEWEST_HELD = 32
 _READ_MISS, _WRITE, _FLUSH = map(int, (Operation.READ_MISS, Operation.WRITE, Operation.FLUSH))
 

@@ -23,8 +23,8 @@ class UnfilledMemory:
     def __init__(self) -> None:
         self._since_seconds: float | None = None
         self._most_bytes = 0
-        # Of the last window: the least that served it so, and by how much its own samples would
-        # have missed more.
+        # The least that served the last window so, and by how much its own samples would have
+        # missed more.
         self._served_by_bytes = 0
         self._excess_ratio = self._miss_ratio = 0.0
 

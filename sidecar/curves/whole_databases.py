@@ -95,7 +95,7 @@ class WholeDatabases:
         if db == UNKNOWN_DB:
             sample.clear()
         else:
-            # What the sampler cannot place may well be in this db.
+            # Objects that the sampler cannot place may well be in this db.
             self._empty_out({db, UNKNOWN_DB}, sample)
 
     def _empty_out(self, gone: set[int], sample: Sample) -> None:

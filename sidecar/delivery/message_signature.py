@@ -92,7 +92,7 @@ class SignatureCheck:
         self._emulator_url = emulator_url
         self._now = now
         self._roots = roots
-        # Those that proved a message are kept apart: no stranger can make them go.
+        # Certificates that proved a message are kept apart: no stranger can make them go.
         self._proven: dict[str, list[x509.Certificate]] = {}
         self._fetched: dict[str, list[x509.Certificate]] = {}
         self._fetches = CertificateFetches(now)

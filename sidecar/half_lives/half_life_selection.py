@@ -17,16 +17,16 @@ from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, 
 # After so many cycles sums count half: those that choose between half-lives, and those that tell
 # whether plans are better than none.
 _CHOICE_CYCLES, _TRUST_CYCLES = 1.0, 6.0
-# Standard errors by which a shorter half-life must have been better than the longest, and by which
-# one's lead over the sizes in force must be sure before it makes an early plan.
+# Standard errors by which a shorter half-life must have been better than the longest; and by which
+# its lead over the sizes in force must be sure before it makes an early plan.
 _LEAD_ERRORS, _EARLY_ERRORS = 2.0, 1.0
-# What the sizes in force cost more than a half-life's, of all cost, beyond this, step for step, is
-# summed up (a CUSUM); a plan is due early when the sum exceeds the threshold.
+# Each step adds what the sizes in force cost more than a half-life's, as a share of all cost and
+# beyond this (a CUSUM). A plan is due early when the sum exceeds the threshold.
 _SLACK = 0.01
 _LEAST_THRESHOLD, _MOST_THRESHOLD = 0.05, 0.4
-# So much of what is spent in a step may be lost before plans are not trusted.
+# Plans are trusted until they lose so much of what is spent in a step.
 _FORGIVEN = 0.05
-# Nothing is early before so much is known, nor so soon after the last plan.
+# No plan is early before so many steps are known, or so soon after the last plan.
 _FIRST_STEPS, _STEPS_BETWEEN = 4, 2
 
 # The places: of the longest half-life, and, after all half-lives, of the first sizes.
@@ -123,7 +123,7 @@ class HalfLifeSelection:
         self._steps += steps
         self._steps_since_plan += steps
         self._early = None
-        # What a replica has now is no size of a primary to go back to.
+        # A replica's present size is none that a primary goes back to.
         planned = {server.name for server in planner.servers}
         self.find({name: size for name, size in sizes_bytes.items() if name in planned})
         if self._planner is planner:
@@ -132,8 +132,8 @@ class HalfLifeSelection:
             now = self._in_force.step(costs, fills)
             others = np.array([division.step(costs, fills) for division in self._divisions])
             self.rhythm.step(costs, fills, float(others[_LONGEST]), steps / self.steps_a_day)
-            # What a division holds beyond its sizes, as nobody else fills it, is no merit of the
-            # first sizes: with these it would never have come there.
+            # A division may hold more than its sizes, as nobody else fills the memory. That is no
+            # merit of the first sizes: with these it would never have come there.
             others[_FIRST] = max(others[_FIRST], cost_of(self._divisions[_FIRST].planned, costs))
             total = now + planner.hit_costs(counts, None)
             if total > 0:
@@ -211,7 +211,7 @@ class HalfLifeSelection:
     def _trusted(self) -> npt.NDArray[np.bool_]:
         if self._judged_steps < STEPS_A_CYCLE:
             return np.ones(_FIRST + 1, dtype=np.bool_)
-        # What is moved is missed at first, also if it pays.
+        # Moved memory costs misses at first, also if it pays.
         least = -_FORGIVEN * self._spent / max(1e-9, self._spent_steps)
         trusted = self._saved_of_first + min(0.0, self._in_force_saved_of_first) >= least
         trusted[_FIRST] = True
@@ -260,7 +260,7 @@ class HalfLifeSelection:
 
     def _first_units(self, planner: VirtualPlanner) -> FloatArray:
         units = planner.units({**self.first_bytes, **self.kept_bytes})
-        # What they are apart by less is what was rounded off the units.
+        # A smaller difference comes from rounding the units.
         if abs(units.sum() - UNITS) <= 1:
             return units
         return planner.stretched(self.first_bytes, self.kept_bytes)

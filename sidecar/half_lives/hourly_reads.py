@@ -12,8 +12,8 @@ HOUR_SECONDS = 3600.0
 _HOURS_A_WEEK = 168
 AGO_HOURS = (24, 168)
 """How long ago it was the same hour: yesterday, and on this day of the week; shape (2,)."""
-# Of the next hours together, for what moves has to be read again: of one alone, memory goes to and
-# fro; of eight, it is late (research/gain.md).
+# The next hours count together, for what moves has to be read again. With one hour alone memory
+# goes to and fro; with eight it is late (research/gain.md).
 _AHEAD_HOURS = 3.0
 # So much of those hours must be known.
 _LEAST_KNOWN = 0.5

@@ -71,7 +71,7 @@ def kept_for_needs(
 # Sizes are planned already where a sidecar starts amid plans: nothing presses, and curves of a
 # minute have taken back plans of an hour.
 _AMID_PLANS_SECONDS = 600.0
-# Of a curve with such an error nothing is known; fewer of all reads, by weight, count for little.
+# A curve with such an error tells nothing; a smaller share of all weighted reads counts for little.
 _UNKNOWN_ERROR, _LEAST_SHARE = 0.5, 0.02
 
 
@@ -272,7 +272,7 @@ class PlanningBasis:
         self._scores.find(now)
         self._scores.kept_bytes = {}
         if self._planner is not before:
-            # Not at the next step: the plan that comes is not filled by then.
+            # The next step is too early: the coming plan is not filled by then.
             has = has_bytes or {}
             filled = {name: min(size, has.get(name, size)) for name, size in now.items()}
             self._scores.begin_with(self._planner, filled)

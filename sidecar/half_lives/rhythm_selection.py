@@ -20,8 +20,7 @@ from sidecar.half_lives.virtual_plans import FloatArray, VirtualPlanner
 _DAYS = 2.0
 # Standard errors by which it must have saved something, over so much of a day at least.
 _ERRORS, _LEAST_DAYS = 2.0, 0.9
-# Of what it saves in a day, so much may be lost in a row before it is believed no more: today is
-# another day.
+# It is believed until it loses so much of a day's saving in a row: then today differs.
 _MOST_LOST = 0.5
 
 
@@ -29,7 +28,7 @@ class RhythmSelection:
     """Judges for one node whether plans go by these hours."""
 
     def __init__(self) -> None:
-        # Against the plans that the other half-lives make by themselves, and the longest one alone.
+        # Each is compared with the other half-lives' own plans, and with the longest one alone.
         self._saved, self._squares = np.zeros((2, len(RHYTHMS))), np.zeros((2, len(RHYTHMS)))
         self._lost = np.zeros(len(RHYTHMS))
         self._days = 0.0

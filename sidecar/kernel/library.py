@@ -96,7 +96,7 @@ def library() -> ctypes.CDLL:
 
 def _load() -> ctypes.CDLL:
     folder = os.path.dirname(__file__)
-    # Of whichever Python: it uses nothing of it.
+    # It may be built for any Python: it uses nothing of it.
     names = [name for name in os.listdir(folder) if name.startswith("_kernel.")]
     if not names:
         raise NotCompiledError(

@@ -75,17 +75,17 @@ def record_table(records: Sequence[LookRecord], now_seconds: float) -> npt.NDArr
 
 MOST_KEYS = 8_192
 """Followed of one server, those that are gone included."""
-# Of which so many are there at first: the others come and go.
+# At first there are so many of them: the others come and go.
 _FIRST_KEYS = MOST_KEYS * 2 // 3
 MOST_CLUSTER_KEYS = 500_000
 """Of a cluster's node: to go through them takes it some .6 s."""
-# In the sampled part a server may come to have so many times the keys that are followed.
+# The sampled part of a server may grow to so many times the keys that are followed.
 _MOST_GROWTH = 16
 # And so many times are kept while they are looked for: then fewer of them are followed.
 _MOST_KEPT = 4
-# So many times fewer than they would be are too few.
+# The keys are too few if there are so many times fewer than there would be.
 _MOST_THIN = 16
-# Of a processor of ours, for one round: whoever answers may be anybody.
+# One round may take so much of our processor: anybody may be answering.
 _MOST_ROUND_SECONDS = 10.0
 # Asked at once, between two looks at the server's clock.
 _CHUNK = 1_024
@@ -120,7 +120,7 @@ class IdleTimeSampler:
         self._server = server
         total = sum(told.databases.values())
         first = most_keys if total <= most_keys else _FIRST_KEYS * most_keys // MOST_KEYS
-        # In a cluster's node the way of SCAN goes by slots, and no part of it is a sample.
+        # In a cluster's node SCAN goes by slots, so no part of its way is a sample.
         if told.is_cluster and total > MOST_CLUSTER_KEYS:
             raise CannotBeLookedAtError(
                 f"is a node of a cluster and holds more than {MOST_CLUSTER_KEYS:,} keys, all of "
@@ -195,7 +195,7 @@ class IdleTimeSampler:
         is_settled = self._scan.is_settled
         if is_settled and since is None:
             self.keys.settle(1.0, self._hashed_share)
-        # Of the first database, until it has told which share of its keys they are.
+        # Keys of the first database, until it has told which share of its keys they are.
         first: list[tuple[int, bytes]] = []
         found = new = 0
         for database, names in self._scan.passed(self._databases):

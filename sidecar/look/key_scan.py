@@ -15,10 +15,10 @@ from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
 
 # Keys of one call, which keeps the server from its clients for some 0.2 ms.
 _MOST, _FEWEST = 200, 4
-# Of what is left of the way: what lies beyond the end is not sampled, so it is not overshot.
+# A step is this part of the way left, so as not to overshoot: keys beyond the end are not sampled.
 _STEP = 0.7
 _CURSOR_BITS = 64
-# With keys in them; Redis has 16, unless somebody says another number.
+# At most so many may have keys; Redis has 16 unless told otherwise.
 _MOST_DATABASES = 64
 MOST_CALLS = 20_000
 """In one pass; a server that gives cursors for ever is none."""

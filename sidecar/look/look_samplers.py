@@ -25,12 +25,12 @@ from sidecar.servers.connection.server_reading import ServerReading
 
 log = logging.getLogger(__name__)
 
-# Between two attempts at a server that cannot be looked at: it may be empty still, or be given
-# another policy, or a right.
+# A server that cannot be looked at is tried again so late: it may be empty still, or get another
+# policy or a right.
 AGAIN_SECONDS, LATEST_AGAIN_SECONDS = 10.0, 120.0
 _TURN_SECONDS = 0.5
 _OF_A_STEP = 1 / 4
-# Of a core of ours, for one server; it is some 2 % of one that is honest.
+# One server may take so much of our core; an honest one takes some 2 %.
 _MOST_OWN_COST = 0.05
 
 
@@ -64,7 +64,7 @@ class LookSampler:
         # Nothing is asked again before the last answers were taken.
         self._taken: queue.Queue[tuple[Batch, list[int]]] = queue.Queue(1)
         self._absent: list[int] = []
-        # Of keys that are gone, those that no curve needs any more; and T.
+        # Keys that are gone and that no curve needs any more; and T.
         self._forgotten: frozenset[int] = frozenset()
         self._threshold: int | None = None
         self._heard_at_seconds = time.monotonic()

@@ -17,7 +17,7 @@ from sidecar.look.question_cost import INTERVAL_SECONDS
 from sidecar.look.server_look import Seen, ServerLook
 from sidecar.servers.connection.server_connection import NONSENSE
 
-# Of a look, for finding the keys of one server, while the others wait; and at least.
+# The share of a look for finding one server's keys, while the others wait; and the least time.
 _ROUND_SHARE, _LEAST_ROUND_SECONDS = 0.1, 5.0
 _MOST_AT_ONCE = 16
 # What a server answers to a password where it has none.
@@ -130,7 +130,7 @@ class Looking:
                     error = CannotBeLookedAtError(f"its answers make no sense: {error}")
                 self._refuse(due.config, error)
                 continue
-            # Whoever answers slowly has no more of the time than each of the others.
+            # A server that answers slowly gets no more time than each of the others.
             ended = self._clock()
             due.due = max(due.due, ended + (len(self.looks) - 1) * (ended - now))
             progress(ended - began, self.looks)

@@ -26,7 +26,7 @@ from solver_lambda.documents.units import format_duration
 DEFAULT_LATENCY_SECONDS = 10e-3
 """Of each backend, where nobody says it."""
 _SOURCE = "spreds look"
-# Half of what they would have if all had the same, at most.
+# At most half of an equal share.
 _LEAST_SHARE = 2
 _LEAST_BUDGET_BYTES = 1 << 16
 

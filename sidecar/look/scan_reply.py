@@ -12,7 +12,7 @@ MOST_NAME_BYTES = 512
 """Keys of longer names, of which a client could make very many, are not followed."""
 MOST_BYTES = 64 << 20
 """Of an answer; longer names are passed over, and not kept."""
-# Of one answer; who is asked for 200 keys gives those of a few places of its table.
+# One answer has at most so many. Asked for 200 keys, a server gives those of a few table places.
 _MOST_NAMES = 10_000
 _PART_BYTES = 65536
 _MOST_LINE_BYTES = 512

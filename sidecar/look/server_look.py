@@ -21,11 +21,10 @@ from sidecar.servers.connection.server_errors import ServerDownError, ServerRefu
 from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
-# What a curve is taken for above the size to which a look could follow it.
-# A key that was gone before the look is a miss at every size, as far as anybody can tell. So
-# beyond what the server held, and what it evicted while it was looked at, the curve says the most
-# that would be missed. There it is taken to go on as a power of the size, as it did until then:
-# where misses hardly fell, they are not said to fall.
+# A look follows a curve only up to some size. A key that was gone before the look is a miss at
+# every size, as far as anybody can tell. So beyond what the server held, and what it evicted
+# meanwhile, the curve says the most that would be missed. There it is taken to go on as a power of
+# the size, as it did until then: where misses hardly fell, they are not said to fall.
 
 # The part of the curve that tells how it goes on, and how far it is believed to.
 _FROM, _TO = 0.6, 2.0
@@ -51,18 +50,17 @@ def extended(curve: MissRatioCurve, empty_bytes: float, known_bytes: float) -> M
     return MissRatioCurve(sizes, np.minimum.accumulate(ratios))
 
 
-# Of the time of a look, before reads are counted: of what the server evicted until then, it is
-# known how deep it lies.
+# Reads count after this share of the look's time. By then it is known how deep evicted keys lie.
 LEARNS_SHARE = 0.5
 # Predictions are held against what came so often.
 _WINDOWS = 12
 _STEPS_A_WINDOW = 2
-# What is counted hardly fades within a look.
+# Counts hardly fade within a look.
 _LOOKS_A_CYCLE = 12
 _FAILURES = 5
 # Of a server's size.
 _REACH = 2
-# Of a server that is read less, nothing is said.
+# Nothing is said of a server with fewer reads.
 _FEWEST_READS = 100
 _WRITES = (
     *("append", "decr", "getset", "hincrby", "hmset", "hset", "incr", "incrby", "lpush", "mset"),
@@ -155,7 +153,7 @@ class ServerLook:
 
     def begin(self, budget_bytes: int, look_seconds: float, now: float) -> None:
         """The first round comes next."""
-        # Also of a single server it is to be known what more would bring.
+        # Even for a single server it should be known what more memory would bring.
         self._reach_bytes = max(budget_bytes, _REACH * self.told.reading.size_bytes)
         self._look_seconds = look_seconds
         self.monitor = ServerMonitor(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _YEAR_SECONDS = 365.25 * 86400
 _MOST_YEARS = 100
 _LATEST_SECONDS = 1e11  # since any origin; in milliseconds it was 1973
-# Of gaps between requests, so many are looked at; and so many of them should be shorter than a TTL.
+# So many gaps between requests are looked at, and this share should be shorter than a TTL.
 _GAPS, _FEWEST_WITHIN = 100_000, 0.1
 # Times since 1970 are seconds where they look so. Others may be anything, and a load of so few
 # requests that most are more than one such second apart is rare; and where times are whole numbers,

@@ -27,7 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 # What caches of every size do for a request: a look, a fill if it missed, and nobody who would tell
 # when the object has expired.
 _FOR_A_REQUEST = np.array([Operation.READ_MISS, Operation.WRITE, Operation.EVICTION], np.uint8)
-# What has expired leaves so many times in a lifetime.
+# Expired objects leave so many times in a lifetime.
 _ROUNDS = 32
 
 

@@ -8,13 +8,13 @@ from sidecar.config.prices import Prices
 from solver_lambda.documents.plan import AdaptationPlan, WhatIf
 from solver_lambda.documents.words import share_words, size_words
 
-# Less than that of the budget to spare is not worth a word.
+# A spare part of the budget that is smaller is not worth a word.
 LEAST_SPARED = 0.05
-# By so much the mean access time must differ to be another one.
+# A mean access time is another one if it differs by so much.
 _ANOTHER = 0.005
 # More memory that brings less than this is said to bring nothing.
 _NOTHING = 0.01
-# Of the budget, and a little more: nobody asked for less.
+# This part of the budget is a little more than the least that anybody asked for.
 _LEAST_ASKED = 0.26
 _AS_FAR = "as far as reads have reached"
 

@@ -79,6 +79,6 @@ def _limit(process: Path) -> tuple[int, Path] | None:
         ]
     except (OSError, ValueError):
         return None
-    # Of those below it, which are held by the same one, the outermost has the limit.
+    # Of equal limits the outermost cgroup's counts: it holds those below it, too.
     limit_bytes, _, cgroup = min(found, default=(0, 0, None))
     return (limit_bytes, cgroup) if cgroup is not None else None

@@ -182,7 +182,7 @@ def _plans(node: str, cloud: CloudConfig) -> Finding:
     except StoreError as error:
         if code_of(error.__cause__) not in _FORBIDDEN:
             return Finding("problem", key, str(error), _remedy(key, error.__cause__))
-        # That is how an absent key is answered to who may not list, too.
+        # A caller without the right to list gets the same answer for an absent key.
         what = f"{bucket} answers; whether plans may be read is seen with the first one"
         return Finding("ok", key, what)
     return Finding("ok", key, f"{bucket} answers")

@@ -10,7 +10,7 @@ from sidecar.preflight.finding import Finding
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import MissingRightError, ServerRefusedError
 
-# By what an ACL calls them. Without the others the sidecar works, and why they are wanted is said.
+# ACLs call them so. The sidecar works without the others, and says why they are wanted.
 NEEDED = ("+info", "+config|get", "+config|set")
 WANTED = {
     "+memory|stats": "without it a server of Redis 7.4 or later, or Valkey, that once held very "

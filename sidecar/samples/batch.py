@@ -212,7 +212,7 @@ def _check(batch: Batch) -> None:
         *(modulus, threshold),
     ):
         return
-    # What is told of several wrong records does not depend on their order.
+    # The error for several wrong records does not depend on their order.
     operations = batch.operations
     if operations.min() < _FIRST_OPERATION or operations.max() > _LAST_OPERATION:
         raise SampleError("operation", "a record has an operation outside 1..8")

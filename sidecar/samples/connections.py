@@ -119,7 +119,7 @@ class Connections:
                 if connection.is_trusted:
                     most_bytes = max(most_bytes, count)
             self._arrived.set()
-            # Who is woken for each batch takes several times as long for it.
+            # A thread that wakes for each batch takes several times as long for it.
             if 0 < most_bytes < MAX_BATCH_BYTES:
                 self._stopping.wait(_PAUSE_SECONDS)
 

@@ -103,7 +103,7 @@ def tcp_address(endpoint: str) -> tuple[str, int]:
 def _make_folder(folder: Path, group: int | None) -> None:
     make_own_folder(folder)
     found, user = folder.stat(), os.geteuid()
-    # To root belong folders such as /run, but none of those is closed to all others.
+    # Folders such as /run belong to root, but none of them is closed to all others.
     is_ours = found.st_uid == user and (user != 0 or not found.st_mode & 0o077)
     if group is not None and is_ours:
         _give(folder, group, 0o750)
@@ -111,7 +111,7 @@ def _make_folder(folder: Path, group: int | None) -> None:
 
 def _give(path: Path, group: int | None, mode: int) -> None:
     """Give a file to a group, if there is one, and set its mode. Raises OSError, one sentence."""
-    # What is there by then, and not what a link there shows at.
+    # This opens what is there by then, and follows no link.
     held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(held).st_uid != os.geteuid():
@@ -140,7 +140,7 @@ def _remove_dead(path: Path) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise OSError(f"{path} exists and is not a socket")
     with unix_stream() as probe:
-        # Whoever listens there and takes nobody listens all the same.
+        # A process that listens there but accepts nobody listens all the same.
         probe.setblocking(False)
         try:
             probe.connect(str(path))

@@ -39,7 +39,7 @@ from solver_lambda.documents.reader import DocumentError
 log = logging.getLogger(__name__)
 
 
-# So often sizes change for what clients hold, then once in so long: each is a line of the history.
+# Sizes change so often for clients' memory, then once in so long: each is a line of the history.
 _MOST_AT_ONCE, _ONE_MORE_SECONDS = 20, 5.0
 # Why sizes change where a replica uses less than it has.
 UNUSED = "what replicas do not use"
@@ -87,7 +87,7 @@ class BudgetKeeper:
         states, too_small = self._actuator.latest, self._actuator.too_small
         budget_bytes, least = self._actuator.budget.bytes, self._actuator.latest_least_bytes
         self._tell_exceeded(not_put_back(states) | takers(states, budget_bytes))
-        # Nothing here may wait for the actuator, which may wait for a server that hangs.
+        # Nothing here may wait for the actuator: it may be waiting for a server that hangs.
         beside = counted_bytes(servers, states, budget_bytes, least)
         shrunk = within_maxima(servers, shrunk_bytes(states)) | beside
         self._is_over = over = bool(beside) and sum(shrunk.values()) > budget_bytes
@@ -98,7 +98,7 @@ class BudgetKeeper:
             self._too_little = None
             self._share_unused(servers, targets, beside, least)
             return
-        # Those who have not filled, and so have not grown yet, are still to grow.
+        # Servers that have not filled, and so have not grown yet, are still to grow.
         sizes = {**(wanted or targets), **beside}
         fitted = self._fitted(servers, sizes, beside)
         if fitted is None:
@@ -131,7 +131,7 @@ class BudgetKeeper:
         if any(sizes_bytes[name] < wanted_bytes[name] for name in others):
             purpose = f"less room beside {names}" if names else UNUSED
             return SizesChange(purpose, made, at_once=bool(room) and not needed)
-        # Who grew for a need has filled what it got: it gives as the others fill.
+        # A server that grew for a need has filled what it got: it gives as the others fill.
         left = (
             made if needed or sizes_bytes != wanted_bytes else room and room.returned(sizes_bytes)
         )

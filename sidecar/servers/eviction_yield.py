@@ -25,7 +25,7 @@ PAUSE_SECONDS = 10.0
 # A server tells of its clients' buffers up to a second late: until then they seem to be keys'
 # memory that does not come back.
 SURE_SECONDS = 2.0
-# Then it is tried again: it may have become other memory, or was a guess that keys made wrong.
+# Then it is tried again: the memory may have changed, or keys made the guess wrong.
 FORGET_SECONDS = 6 * 3600.0
 
 
@@ -62,7 +62,7 @@ class EvictionYield:
         self._last = reading
         learned = self._learned
         if self._seems_since_seconds is not None and learned is None:
-            # Until that is sure it is not shrunk further: as far as it works with what it has now.
+            # Until that is sure it is not shrunk further: it works with what it has now.
             least_bytes = max(reading.unevictable_bytes, reading.maxmemory_bytes - 1)
             return replace(reading, unevictable_bytes=least_bytes, seems_unyielding=True)
         if learned is None or learned.unevictable_bytes <= reading.unevictable_bytes:
@@ -93,7 +93,7 @@ class EvictionYield:
         elif reading.maxmemory_bytes < (last.maxmemory_bytes or last.counted_bytes):
             self._before, self._portion_at_seconds = self._before or last, now_seconds
         elif now_seconds - self._portion_at_seconds > PAUSE_SECONDS or (
-            # What it seems to need it is given at once, and that is no end.
+            # It is given at once what it seems to need; that does not end the shrink.
             reading.maxmemory_bytes > last.maxmemory_bytes > 0 and self._seems_since_seconds is None
         ):
             self._before = None

@@ -23,7 +23,7 @@ TellHand = Callable[[str, str], None]
 # So many of a server are told at once; more within the time become one, when it is over.
 TOLD_AT_ONCE = 3
 GATHER_SECONDS = 60.0
-# Who sets a size again so soon after it was put back does so over and over.
+# Somebody who sets a size again so soon after it was put back does so over and over.
 CONTEST_SECONDS = 60.0
 
 

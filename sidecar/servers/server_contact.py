@@ -130,7 +130,7 @@ class UnansweredSizes:
         return sent_at is not None and self._now() - sent_at < LATE_SECONDS
 
 
-# So long the others wait for one that is silent from the beginning, and may have any size.
+# The others wait so long for a server that is silent from the start: it may have any size.
 UNREAD_SECONDS = 10.0
 # A server that takes a setting no faster gets one a second.
 _SLOW_SET_SECONDS = 0.25

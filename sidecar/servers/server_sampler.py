@@ -32,7 +32,7 @@ class ServerSampler:
         self._has_secret = False
         self._given_at_seconds, self._given_threshold = 0.0, 0
         self._prefix: str | None = None
-        # Its knobs from before us, but for the endpoint.
+        # The knobs that it had before us, without the endpoint.
         self._found: dict[str, str] = {}
 
     def follow(self, reading: ServerReading, is_new: bool) -> None:

@@ -34,7 +34,7 @@ from sidecar.state.state_store import StateStore, note_installed
 log = logging.getLogger(__name__)
 
 LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at again soon
-# Whoever hangs up after each answer is read at once no more often than this.
+# A server that hangs up after each answer is read at once no more often than this.
 _HANG_UP_SECONDS = 1.0
 
 
@@ -186,7 +186,7 @@ class ServerWatch:
             self._held.held_bytes(last, shrinks=shrinks),
             target_bytes,
             reachable=self.contact.is_free,
-            # What was noted may not have been done.
+            # A noted change may not have been made.
             in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
             evicts=gives,
             refuses=refuses,

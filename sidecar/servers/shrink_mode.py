@@ -25,8 +25,8 @@ SHRINK_MODE: Mapping[str, str] = {
     "active-defrag-cycle-us": "500",  # Valkey 8.1 and later
     "hz": "500",
 }
-# What the servers come with: put back where a dead sidecar left SHRINK_MODE and no word of what was
-# there before.
+# The servers' defaults. They are put back if a dead sidecar left SHRINK_MODE and no note of the
+# values before.
 DEFAULTS: Mapping[str, str] = {
     "activedefrag": "no",
     "active-defrag-ignore-bytes": "100mb",

@@ -18,7 +18,7 @@ from solver_lambda.documents.units import format_size
 log = logging.getLogger(__name__)
 
 _BEFORE = "the settings from before the restart"
-# That are remembered as told: a team may write any number.
+# So many are remembered as told: a team may write any number.
 _MOST_UNKNOWN = 20
 
 

@@ -243,7 +243,7 @@ class SidecarState:
         )
 
 
-# Of a sidecar that knew no modes: it carried out every plan, and goes on with that.
+# A sidecar that knew no modes carried out every plan, and goes on with that.
 _CONTROL_BEFORE_MODES = ControlState(
     mode="apply",
     mode_by=OrderOrigin("spreds", 0.0, "it carried out plans before modes existed"),

@@ -139,7 +139,7 @@ def _save(path: Path, state: SidecarState) -> bool:
         make_own_folder(path.parent)
         write_whole(path, text)
     except (OSError, DocumentError) as error:
-        # Without the file's name, of which a part is another one each time.
+        # The file's name is left out, because part of it changes each time.
         words = (isinstance(error, OSError) and error.strerror) or error
         log.warning("state file %s cannot be written: %s", path, words)
         return False
@@ -151,7 +151,7 @@ def note_installed(store: StateStore, server: str, size_bytes: int) -> None:
     back."""
     if server not in store.now.control.installed_bytes:
         with store.update() as state:
-            # Of a sidecar that knew no modes, what it found before its first plan.
+            # A sidecar that knew no modes noted what it found before its first plan.
             first_bytes = state.first_bytes.get(server, size_bytes)
             installed = {**state.control.installed_bytes, server: first_bytes}
             state.control = replace(state.control, installed_bytes=installed)

@@ -52,7 +52,7 @@ class S3Store:
             answer = self._s3.get_object(Bucket=self._bucket, Key=key, Range=f"bytes=0-{max_bytes}")
             return bytes(answer["Body"].read(max_bytes + 1))
         except self._errors as error:
-            # Whoever may list only a prefix hears of an absent key that it is forbidden (403).
+            # With the right to list only a prefix, an absent key is answered as forbidden (403).
             if error_code(error) in _ABSENT or (
                 error_code(error) in _FORBIDDEN and self._is_absent(key)
             ):

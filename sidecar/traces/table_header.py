@@ -23,7 +23,7 @@ COLUMN_NAMES = {
     "size": ("size", "obj_size", "object_size", "objectsize", "response_size", "value_size", "len"),
 }
 """Of a table's header; the first that is there counts: the last ones mean other things, too."""
-# In each of which there may be an object of the same name; also by number or name.
+# Each of these may have an object of the same name; they may have a number or a name.
 _PLACES = (
     *("bucket", "volume", "vol", "disk", "device", "dev", "lun", "namespace", "tenant", "cache"),
     *("database", "db", "schema", "keyspace", "table", "prefix", "offset", "block", "chunk"),
@@ -43,9 +43,9 @@ _ENOUGH_LINES, _SIZES_A_KEY, _FEW_STEPS = 8, 2, 2
 _OPERATION_WORDS = ("operation", "command", "method", "opcode", "verb")
 # Which of them are operations, of another kind.
 _FLAGS = ("is_write", "iswrite", "write", "is_read", "isread", "is_set", "is_get")
-# Reads that say what became of them, as a column may that says nothing else.
+# Reads that tell their outcome; a column may tell nothing else.
 _RESULTS = frozenset(b"hit miss hits misses get_hit get_miss".split())
-# What stands where a key is looked for, if a column of operations does.
+# These words stand where a key is looked for, if the column is one of operations.
 _NO_KEYS = frozenset(
     b"get gets get_lease read r set add replace cas append prepend incr decr delete del put post "
     b"head write w update insert remove hit miss hits misses get_hit get_miss gat touch lookup "

@@ -7,8 +7,7 @@ from typing import Any
 
 from solver_lambda.documents.units import format_duration
 
-# A turn of a loop takes a second at most, but for servers that hang, each of which is asked for a
-# second.
+# A turn of a loop takes a second at most, and one more for each server that hangs.
 LONGEST_TURN_SECONDS = 30.0
 LONGEST_SERVER_SECONDS = 1.0
 LOOPS = ("loop", "actuator")

@@ -44,7 +44,7 @@ def load_page() -> Answer:
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    # What somebody else who had the port before left in a browser: a worker answers in our place.
+    # Whoever had the port before may have left a worker in the browser that answers for us.
     headers = {"Content-Security-Policy": policy, "Clear-Site-Data": '"storage"'}
     return Answer(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", headers)
 

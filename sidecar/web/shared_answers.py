@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Made = TypeVar("Made")
-# So many times what it took to make one passes before the next one is made.
+# The pause before the next one is so many times what the last one took to make.
 _REST = 4.0
 _LONGEST_REST_SECONDS = 1.0
 

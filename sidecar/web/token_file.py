@@ -25,7 +25,7 @@ class TokenFile:
         self.problem: str | None = None
         self._path, self._guard, self._metrics = path, guard, metrics
         self._read_at_seconds = time.time()
-        # What was read of the configuration may be older than the file is now.
+        # The configuration that was read may be older than the file is now.
         self._seen: tuple[int, int, int] | None = None
 
     def look(self) -> None:

@@ -66,7 +66,7 @@ def _nodes(text: str, most: int) -> int:
     count = _marks(text, 0, len(text))
     if count <= most:
         return count
-    # Only now is it worth to leave out what stands within strings.
+    # Only now is it worthwhile to leave out the contents of strings.
     count = end = 0
     for string in re.finditer(_STRING, text):
         count += _marks(text, end, string.start())

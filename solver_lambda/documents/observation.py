@@ -161,7 +161,7 @@ class Observation:
         chance_ratio: so much of a plan's gain, relative to the mean access time, may be chance,
             because the curves are known by a few sampled objects.
         goes_back: the bounds are the sizes that the servers had before there were plans, as far as
-            teams leave the choice. For the plans since have cost more.
+            teams leave the choice: the plans since have cost more.
         budget_ratios: the plan is to tell what these budgets would bring, in parts of M: see
             ``planning/budget_curve.py``. Who writes it reads all that ``WhatIf`` has.
     """

@@ -68,7 +68,7 @@ class Fields:
     def __init__(self, table: object, source: str, path: str = "") -> None:
         if not isinstance(table, dict):
             raise DocumentError(
-                # Without its value: a whole document may be somebody's secret.
+                # The value is left out: a whole document may be somebody's secret.
                 f"{source}: {path or 'the document'} must be a table, not {_kind(table)}"
             )
         self._table: dict[str, Any] = table

@@ -44,7 +44,7 @@ from solver_lambda.secret import SecretError, read_secret, why_no_token
 
 # Asked without a token; the second one by OpenFaaS.
 HEALTH_PATHS = ("/healthz", "/_/health")
-# Beyond that many at once a plan only takes longer, and each takes memory.
+# More at once only make each plan take longer, and each takes memory.
 MOST_AT_ONCE = 2 * (os.cpu_count() or 1)
 MOST_WAITING = 128
 WAIT_SECONDS = 5.0

@@ -18,7 +18,7 @@ from solver_lambda.function.answering import RefusedError, answer_document
 
 SOURCE = "the observation"
 JSON_HEADERS = {"content-type": "application/json"}
-# Of a web action; what it adds to the fields of the body begins so.
+# What a web action adds to the fields of the body begins so.
 WEB_PREFIX = "__ow_"
 
 

@@ -15,7 +15,7 @@ from solver_lambda.http.router import Call, Lane, Router
 
 MOST_HEAD_BYTES = 16 * 1024
 MOST_HEADERS = 64
-# More digits than any length has that is taken.
+# No length that is taken has so many digits.
 _MOST_DIGITS, _TOO_LONG = 9, 10**9
 _END = b"\r\n\r\n"
 _LONE = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
@@ -24,7 +24,7 @@ _LINE = re.compile(r"([A-Z]{1,16}) ([!-~]+) HTTP/1\.[01]")
 _TARGET = re.compile(r"/[!\"$-~]*")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*((?:[!-~\x80-\xff][\t -~\x80-\xff]*)?)")
 _HOST = re.compile(r"[\w.:\[\]-]*", re.ASCII)
-# Of these a second one could mean another thing.
+# A second one of these could mean another thing.
 _ONCE = ("host", "content-length", "content-type", "authorization")
 
 
@@ -115,7 +115,7 @@ class Incoming:
         self._router = router
         self._peer = peer
         self._buffer = bytearray()
-        # Once the head is there, and the guard has let it pass.
+        # It is set once the head is there and the guard has let it pass.
         self._call: Call | None = None
         self._is_head = False
         self.shown = "a connection"

@@ -8,10 +8,10 @@ import socket
 
 from solver_lambda.http.listening_sockets import beside
 
-# Whoever is taken may be hung up on; who is not waits for a second, and tries again.
+# An accepted client may be hung up on. One that is not waits for a second, and tries again.
 BACKLOG = 1024
 LOCALHOST = "localhost"
-# Both or neither: on the other one somebody else could wait for those who follow the name.
+# Take both or neither: at the other one somebody else could wait for those who follow the name.
 _LOCAL = ("127.0.0.1", "::1")
 _NO_SUCH_FAMILY = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENODEV)
 _TRIES = 10

@@ -30,11 +30,11 @@ from solver_lambda.http.socket_diag import (
 
 log = logging.getLogger(__name__)
 
-# Of connections; so may be what nobody accepts. The last is ended by us.
+# States of connections, also of those that nobody accepts. The last one is ended by us.
 _OPEN = (ESTABLISHED, SYN_RECEIVED, CLOSE_WAIT)
 # The other end is there a moment after ours, and the kernel's table may change as it is read.
 _UNSEEN_SECONDS = 0.2
-# Between two looks, more and more: most accept at once, but who is stopped accepts nothing, and a
+# Pauses between two looks grow: most accept at once, but a stopped process accepts nothing, and a
 # table may be long.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.2
 

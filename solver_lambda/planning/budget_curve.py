@@ -22,14 +22,14 @@ from solver_lambda.planning.size_ranges import (
     size_ranges,
 )
 
-# Of the budget, where the observation asks for none: older sidecars read these, and no more.
+# Parts of the budget, if the observation asks for none: older sidecars read these, and no more.
 OTHER_BUDGET_RATIOS = (0.80, 1.10, 1.25, 1.50)
-# Nobody's size depends on what another budget would bring. So it is found on a coarser grid and
-# less exactly than a plan, which would take most of the plan's time: in at least so many units, if
-# the observation's is finer, and with this gap.
+# No size depends on what another budget would bring, and an exact answer would take most of the
+# plan's time. So it is found less exactly, with this gap, on a coarser grid: in at least so many
+# units, if the observation's is finer.
 MORE_MEMORY_UNITS = 16_384
 MORE_MEMORY_GAP_RATIO = 0.0005
-# Of the distance between two budgets that were asked for: a 32nd of a quarter is below 1 %.
+# Halvings of the distance between two budgets asked for: a 32nd of a quarter is below 1 %.
 _HALVINGS = 5
 # Budgets that are so close are one.
 _CLOSE = 0.01

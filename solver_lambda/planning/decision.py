@@ -172,7 +172,7 @@ def _best_found(found: FoundSplit, observation: Observation) -> str:
         return "back: no sizes nearer to those from before there were plans may be had now"
     gap_ratio = found.solution.gap_ratio
     if gap_ratio <= observation.planning.epsilon_ratio:
-        # Of a server without reads nothing can be learnt.
+        # Nothing can be learnt of a server without reads.
         share = shares(observation.servers)
         if not any(share.values()):
             return _NO_DEMAND

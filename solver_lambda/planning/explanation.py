@@ -158,7 +158,7 @@ def _effect(before: float, after: float, circumstances: PlanContext) -> str | No
     return f"hardly change its mean access time of {time_words(before)}" if after < before else None
 
 
-# What may cost the mean, by a decision's code.
+# Demands that may cost the mean, by a decision's code.
 _ASKS = {
     "over_budget": "the budget asks",
     "bounds": "servers' bounds ask",

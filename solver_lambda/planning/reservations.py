@@ -114,7 +114,7 @@ def _affordable(
         return -best_split(left, observation.planning, deadline_seconds=deadline_seconds).value
 
     accepted: list[_Wish] = []
-    # What fits as a whole fits in all its parts, so only a batch that does not is halved.
+    # If a batch fits as a whole, all its parts fit; so only one that does not fit is halved.
     batches = [wishes] if wishes else []
     best = mean_with([]) if batches else 0.0
     in_force = observation.in_force_bytes

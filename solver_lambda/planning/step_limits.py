@@ -18,8 +18,8 @@ from solver_lambda.solvers.spare_units import in_proportion
 # much at most gains one with few reads that takes memory for its latency bound. In a shorter
 # window, as after an early plan, it is as much less: what is lost in a day has a bound.
 QUIET_STEP_RATIO = 0.1
-# Where a step gains nothing, what it takes from a server may cost the node this part of the whole
-# way's gain at most, in proportion to what the server gives of all that is given on the way.
+# If a step gains nothing, what it takes from a server may cost the node at most this part of the
+# whole way's gain. That is in proportion to the server's part of all that is given on the way.
 STEP_COST_RATIO = 0.1
 
 

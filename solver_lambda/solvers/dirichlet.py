@@ -11,7 +11,7 @@ from solver_lambda.documents.curve import FloatArray
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 from solver_lambda.solvers.spare_units import without_idle_units
 
-# Servers of which the kernel moves at least so many: memory has to come from somewhere.
+# The kernel moves at least so many servers: memory has to come from somewhere.
 _FEWEST_MOVED = 2
 
 

@@ -13,8 +13,8 @@ from solver_lambda.documents.curve import FloatArray
 from solver_lambda.solvers.lagrangian import LagrangianBound
 from solver_lambda.solvers.partition_problem import IntArray, PartitionProblem
 
-# Of the points of a curve, those below its hull are dropped in passes: if this part is left, the
-# next pass looks further.
+# Points of a curve that lie below its hull are dropped in passes. If this part is left, the next
+# pass looks further.
 _FEW_DROPPED = 31 / 32
 
 
@@ -42,7 +42,7 @@ class LookAhead:
         self._problem = problem
         self._bound = bound
         self._deadline_seconds = deadline_seconds
-        # For each server where its next segments end and minus their slopes, the nearest one last.
+        # For each server, where its next segments end and minus their slopes, nearest last.
         self._ends: list[list[int]] = [[] for _ in bound.units]
         self._falls: list[list[float]] = [[] for _ in bound.units]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sidecar.servers.connection.info_figures import Figures
 
-# Most of what caches are written by. Whoever has no memory left refuses them, and no reads.
+# Caches are written mostly by these. A server without free memory refuses them, but no reads.
 _GROWING = (
     *("set", "setex", "psetex", "setnx", "mset", "msetnx", "getset", "append", "setrange"),
     *("incr", "incrby", "incrbyfloat", "decr", "decrby", "restore", "copy", "setbit"),
@@ -32,12 +32,12 @@ def growing_writes(info: Mapping[str, Any], odd: set[str]) -> dict[str, int]:
     }
 
 
-# They take an element for good, or for one consumer. Who caches lists reads them, and leaves them.
+# They take an element for good, or for one consumer. Clients that cache lists read and leave them.
 _TAKING = (
     *("blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"),
     *("lmove", "lmpop", "lpop", "rpop", "rpoplpush", "spop", "zmpop", "zpopmax", "zpopmin"),
     *("xreadgroup", "xack", "xautoclaim", "xclaim", "xgroup|create", "xdel"),
-    # What is due later waits in a sorted set, and its payload in a key of its own.
+    # Work that is due later waits in a sorted set, and its payload in a key of its own.
     *("zrem", "zremrangebyscore", "zremrangebyrank", "getdel"),
 )
 

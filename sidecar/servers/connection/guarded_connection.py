@@ -210,7 +210,7 @@ def _refuse_stranger(
         return
     host, port, *_ = connected.getpeername()
     address = ip_address(host.partition("%")[0])
-    # Whoever listens at another address of the name has the connection where the server does not.
+    # A listener at another address of the name has the connection if the server does not.
     hosts = addresses_of(name, port) | {address}
     users = listening_users(hosts, port)
     if len(hosts) > 1 and len(users) > 1:

@@ -21,7 +21,7 @@ from solver_lambda.documents.reader import DocumentError
 
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
 MOST_REPLY_BYTES = 4 << 20
-# What redis-py and the reading of its answers raise where a server answers something else.
+# Redis-py and the reading of its answers raise these when a server answers something else.
 NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 _LATE_SECONDS = 0.1  # for a late reply of which there is something to read
 _ANY_NUMBER = (1 << 31) - 1
@@ -55,14 +55,14 @@ class ServerConnection:
                 # Redis-py counts each that was ever made, and takes no more than 100.
                 max_connections=_ANY_NUMBER,
                 decode_responses=self.decodes,
-                # In version 3 a server may push, and for some of that redis-py starts threads.
+                # In version 3 a server may push, and some pushes make redis-py start threads.
                 protocol=2,
                 # A client may bring any bytes into INFO and CLIENT LIST.
                 encoding_errors="replace",
                 parser_class=BoundedParser,
                 **(config.tls.options() if config.tls else {}),
             )
-            # Of each client redis-py would make a table; that list is only searched.
+            # Redis-py would make a table for each client; we only search the list.
             self._client.response_callbacks.pop("CLIENT LIST")
             self._connection: Any = None
             self._begin_another()

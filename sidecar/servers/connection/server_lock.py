@@ -45,7 +45,7 @@ _CLIENT = re.compile(
 
 # Seconds that the holder of a name, who may be anybody, is waited for.
 _PATIENCE_SECONDS = 0.5
-# So many who only connect keep nobody from asking.
+# So many that only connect keep nobody from asking.
 _BACKLOG = 4096
 # Of these, at the same time.
 _MOST_ENDING = 256
@@ -75,7 +75,7 @@ class ServerLock:
         self._ends, self._ending = Worker("ends visits of a lock"), list[Future[None]]()
         try:
             self._lock.bind(_address(run_id))
-            # Who connects is told by the kernel who listens.
+            # The kernel tells a client who listens.
             self._lock.listen(_BACKLOG)
             self._lock.setblocking(False)
         except OSError as error:
@@ -94,7 +94,7 @@ class ServerLock:
             )
         if process_id is not None and user_id in (0, os.geteuid()):
             raise ServerTakenError(f"it is controlled by the sidecar with process id {process_id}")
-        # Who does not answer may be anybody as well.
+        # A holder that does not answer may be anybody as well.
         log.warning(
             "%s holds the name of a server's lock and is no sidecar of ours: that is not believed, "
             "and two sidecars of our user see each other by their client names only",
@@ -107,7 +107,7 @@ class ServerLock:
         try:
             while len(self._ending) < _MOST_ENDING:
                 connection, _ = self._lock.accept()
-                # Not here: what was sent there may let us wait, see ``kernel_waits``.
+                # It is not closed here: what was sent there may let us wait, see ``kernel_waits``.
                 self._ending.append(self._ends.submit(connection.close))
         except OSError:
             pass  # nobody is left, or no descriptor: then at the next turn

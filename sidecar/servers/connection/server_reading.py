@@ -28,9 +28,9 @@ _BESIDE_KEYS = (
 # One latency histogram for each command that was called (call() in src/server.c: hdr_init with 1 to
 # 1e9 ns, 2 digits), which INFO puts down to nothing. The same in Redis 7.0 and 8.0 and Valkey 8.1.
 LATENCY_HISTOGRAM_BYTES = 24_688
-# From Redis 7.4 on used_memory has what Lua's machines take, which swings with their garbage;
-# used_memory_startup has them as they were then (the same in Redis 8.0 and 8.2). Valkey gives
-# itself out as Redis 7.2 and does not count them.
+# From Redis 7.4 on used_memory counts Lua's machines, and swings with their garbage.
+# used_memory_startup has them as they were at the start (the same in Redis 8.0 and 8.2). Valkey
+# gives itself out as Redis 7.2 and does not count them.
 _LUA_COUNTED_FROM = (7, 4)
 LUA_STARTUP_BYTES = 71_680
 
@@ -99,8 +99,8 @@ def _needed_by_clients(info: Mapping[str, Any], config: Mapping[str, str], odd: 
     return Figures(info, odd).get("mem_clients_normal") * 100 // max(1, percent)
 
 
-# Of INFO. Never errorstats: clients make its lines, as many as they like, what stands in them, and
-# that there are none; and a server may take seconds for them.
+# Sections of INFO, never errorstats. Clients decide what lines it has, how many, and whether there
+# are any; and a server may take seconds for them.
 INFO_SECTIONS = (
     "server",
     "memory",
@@ -111,8 +111,8 @@ INFO_SECTIONS = (
     "commandstats",
 )
 TENACITY = "maxmemory-eviction-tenacity"
-# By the last fork to save, the last to rewrite the append-only file, and one under way; a fork to
-# synchronise a replica counts as one to save.
+# The last fork to save, the last one to rewrite the append-only file, and one under way copied
+# these. A fork to synchronise a replica counts as one to save.
 _COPIED = ("rdb_last_cow_size", "aof_last_cow_size", "current_cow_size")
 _MOST_ALLOCATOR = 64
 # Redis' own bound of `maxmemory-samples`, and ours: more than so many differ hardly, and each is
@@ -128,7 +128,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{40}")
 # The patch's knobs and the module's.
 SAMPLER_PREFIXES = ("spreds-", "spreds.")
 _SAMPLER_KNOBS = ("endpoint", "modulus", "secret", "threshold")
-# By name: a pattern is compared with each of a server's settings (measured: .12 ms instead of .01).
+# Asked by name: a server compares a pattern with each setting (measured: .12 ms instead of .01).
 READ_SETTINGS = (
     "active-defrag-cycle-us",
     "active-defrag-ignore-bytes",

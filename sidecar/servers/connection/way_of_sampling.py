@@ -8,7 +8,7 @@ from sidecar.samples.wire_format import OLD_SAMPLER
 from sidecar.servers.connection.server_reading import SAMPLER_PREFIXES, ServerReading
 
 _IN_IT = dict(zip(SAMPLER_PREFIXES, ("patch", "module"), strict=True))
-# What is not to be used, where somebody chose.
+# Samplers that must not be used once somebody chose another.
 _OTHERS = {"module": SAMPLER_PREFIXES[:1], "patch": SAMPLER_PREFIXES[1:], "look": SAMPLER_PREFIXES}
 
 

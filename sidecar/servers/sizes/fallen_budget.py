@@ -30,7 +30,7 @@ from sidecar.state.state_store import StateStore
 HALVES_SECONDS = 86_400.0
 """For so long each server keeps half of what it had when resident memory took its first part; then
 of what plans made of that. So they divide what is left for good, and nobody is empty by tonight."""
-# The one reason that does not pass: what came of a plan cannot be told from what comes of it.
+# Only this reason does not pass: a plan's outcome so far cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 BUDGET_IS_BACK = "resident memory leaves room again"
 
@@ -162,7 +162,7 @@ class FallenBudget:
         is_left = bool(self._store.now.before_fall_bytes)  # of which the last part may be small
         if not falls and (targets == planned or (is_left and is_about(targets, planned))):
             return None
-        # What somebody needs at once, or has while he hangs, is not planned for him.
+        # A server's urgent need, or its size while it hangs, is not planned for it.
         hang = {one.name for one in states if not one.reachable}
         lasts = {name: size for name, size in fixed.items() if name not in hang}
         without = fit(wanted, lasts, least_bytes=held_by_replicas(readings))

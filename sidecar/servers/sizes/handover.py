@@ -10,9 +10,9 @@ from dataclasses import dataclass
 _TIMES_FILLED = 2
 _TARGET_SHARE = 0.02
 _LEAST_ROOM_BYTES = 64 << 10
-# Who has more than this share of its room left gets no more yet.
+# A server with more than this share of its room left gets no more yet.
 _ENOUGH_ROOM_RATIO = 0.5
-# Those who give are asked for this share of what they have, or more: rarely rather than each time.
+# Servers that give are asked for at least this share of what they have: rarely, not each time.
 _PORTION_RATIO = 0.02
 
 

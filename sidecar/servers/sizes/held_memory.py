@@ -14,7 +14,7 @@ from solver_lambda.documents.units import format_size
 
 log = logging.getLogger(__name__)
 
-# Resident memory beside that of keys: the program itself, and usual fragmentation.
+# Resident memory beside the keys': the program itself, and usual fragmentation.
 RSS_ALLOWANCE_BYTES = 16 << 20
 RSS_ALLOWANCE_RATIO = 1.10
 # Evictions free hundreds of megabytes a second.

@@ -65,7 +65,7 @@ class IntermediateSizes:
         """
         if not self.gradual:
             return {}
-        # Nothing stays for good of what the others keep for one that hangs.
+        # The others keep memory for one that hangs, but none of that for good.
         goals = self._goals(
             [
                 one
@@ -152,7 +152,7 @@ class IntermediateSizes:
 
     def _keeping(self, holdings: list[Holding], states: Sequence[ServerState]) -> list[Holding]:
         """Let those that give keep, for as long, what cannot be given to another one now."""
-        # What it has already, by hand or otherwise, it need not be given.
+        # It need not be given what it already has, by hand or otherwise.
         waiting = sum(
             max(0, state.target_bytes - max(self.sizes_bytes[state.name], int(has)))
             for state in states

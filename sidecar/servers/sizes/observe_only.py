@@ -8,7 +8,7 @@ from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes
 from sidecar.state.state_store import StateStore
 
-# What a server without a limit uses changes all the time, and is noted when it has by so much.
+# The use of a server without a limit changes all the time. It is noted when it changed by so much.
 _CHANGED_RATIO = 0.05
 
 

@@ -11,7 +11,7 @@ from sidecar.servers.connection.unevictable import HEADROOM_RATIO, least_maxmemo
 from sidecar.servers.sizes.remembered_work import remember_replicas
 from sidecar.state.state_store import StateStore
 
-# What comes and goes within a minute is given back to those who gave for it.
+# Memory that is needed for less than a minute goes back to those who gave it.
 _LASTING_SECONDS = 60.0
 _LOOK_SECONDS = 0.5  # while sizes move there are many looks a second
 
@@ -33,7 +33,7 @@ def follow_roles(store: StateStore, readings: Mapping[str, ServerReading]) -> No
     }
     if found != known or promoted != now.promoted_bytes:
         with store.update() as state:
-            # Also what was on its way from its primary, in a client's buffer until then.
+            # It includes what was on its way from the primary, in a client's buffer until then.
             state.room = state.room and state.room.keeping(
                 {n: least_maxmemory_bytes(0, readings[n].counted_bytes) for n in new}
             )

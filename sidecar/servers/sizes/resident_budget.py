@@ -49,11 +49,11 @@ LEAST_RISE_RATIO = 0.02
 LEAST_FALL_RATIO = 0.005
 # Servers that fill for the first time are as full as they ever were, but for so much.
 STILL_FILLS_RATIO = 0.98
-# Of an idle server at most: the program, its libraries, the sampler's queue.
+# An idle server has at most so much: the program, its libraries, the sampler's queue.
 IDLE_BYTES = 6 << 20
 # Pages go on coming back while ``SETTLE_SECONDS`` bring so much of what is still too much.
 COMES_BACK_RATIO = 0.25
-# When so much of the aim was taken, a quarter of that has to have come back.
+# Once so much of the aim was taken, a quarter of it must have come back.
 TRIAL_RATIO = 0.05
 VAIN_RATIO = 0.25
 

@@ -104,7 +104,7 @@ class ServerState:
         if self.moves:
             return self.reserved_bytes
         if not (self.reachable or self.contested):
-            # Who hangs may have grown by what we sent ourselves.
+            # A server that hangs may have grown by what we sent ourselves.
             return min(self.reserved_bytes, max(self.most_counted_bytes, self.target_bytes))
         if self.maxmemory_bytes == math.inf:
             return self.target_bytes
@@ -213,7 +213,7 @@ def _growths(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Trans
             if not after.still_frees:
                 above[state.name] = after.reserved_bytes - limit_bytes
     unlimited = free + sum(above.values())  # what nobody is limited to, whoever holds it
-    # For who refuses writes, also what is still being freed: a client may hold it for long.
+    # One that refuses writes also gets what is still being freed: a client may hold that for long.
     limits = sum(min(state.maxmemory_bytes, state.goal_bytes) for state in states)
     for state in states:
         missing = state.goal_bytes - state.maxmemory_bytes

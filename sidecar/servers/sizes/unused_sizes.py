@@ -76,7 +76,7 @@ def sizes_with_unused_shared(
     minima_bytes = {server.name: server.minimum_bytes for server in servers}
     used_bytes = {name: least_bytes[name] for name in replicas & may_give}
     holds = _taking_over(used_bytes, readings, targets_bytes)
-    # What its own was it fills again: whoever emptied or squeezed it may be gone in a moment.
+    # It fills again what was its own: whoever emptied or squeezed it may be gone in a moment.
     share_bytes = sum(targets_bytes.values()) // len(targets_bytes)
     for name in store.now.promoted_bytes.keys() & may_give - set(squeezed):
         holds[name] = max(held_bytes(readings[name]), own.get(name, share_bytes))
