@@ -16,7 +16,7 @@ from typing import Any
 
 from sidecar.base.kernel_waits import end_waits
 from sidecar.commands.arguments import add_json, typed
-from sidecar.commands.look_answer import Answer, gain_error_ratio
+from sidecar.commands.look_answer import Answer, gain_error_ratio, least_safe_bytes
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words
 from sidecar.commands.look_words import headline, in_words, notes
@@ -34,7 +34,6 @@ from sidecar.look.node_file import (
     write_new,
 )
 from sidecar.look.server_look import Seen, ServerLook
-from sidecar.plans.node_memory import least_as_fast_bytes
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import parse_duration, parse_size
@@ -139,7 +138,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "reason": plan.reason,
         "seconds": answer.seconds,
         "budget_bytes": observation.budget_bytes,
-        "least_bytes": least_as_fast_bytes(answer.found.plan),
+        "least_bytes": least_safe_bytes(answer),
         "mean_access_time_before_seconds": before,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
         "gain_error_ratio": gain_error_ratio(answer) if before else None,
@@ -244,7 +243,7 @@ def _look(
         seconds=seconds,
         asked_seconds=options.for_seconds,
         guessed_latency=guessed_latency,
-        init=str(options.init) if options.init else None,
+        init=str(options.init) if options.init and any(one.has_config for one in seen) else None,
         found_servers=not (options.config or options.addresses),
     )
     # First what took minutes: a disk may be full.
@@ -353,12 +352,19 @@ def _guessed(options: argparse.Namespace, file: SidecarConfig | None) -> bool:
 
 def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
     """Write the node's file. Raises DocumentError, as ``write_new`` does."""
-    servers = {one.config.name: one.config.url for one in answer.seen}
+    servers = {one.config.name: one.config.url for one in answer.seen if one.has_config}
+    if not servers:
+        raise DocumentError(
+            f"{options.init} is not written: no CONFIG in any of them, so nobody can set sizes here"
+        )
     left_out = {one.name: (one.url, one.why) for one in answer.refused if one.url}
+    hosted = [one for one in answer.seen if not one.has_config]
+    left_out |= {one.config.name: (one.config.url, "has no CONFIG") for one in hosted}
     endpoint = options.init.absolute().parent / "samples"
     if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
         endpoint = Path("/run/spreds/samples")
     budget_bytes = answer.found.observation.budget_bytes
+    budget_bytes -= sum(one.reading.size_bytes for one in hosted)
     latencies = dict(options.backend_latency)
     place = f"ipc://{endpoint}"
     text = node_text(servers, budget_bytes, latencies, access, place, left_out)

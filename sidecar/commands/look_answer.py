@@ -10,6 +10,7 @@ from sidecar.commands.look_progress import NOTHING_KNOWN
 from sidecar.look.look_plan import LookPlan
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import Seen
+from sidecar.plans.node_memory import least_as_fast_bytes
 from solver_lambda.documents.plan import ServerPlan
 from solver_lambda.documents.words import size_words
 from solver_lambda.planning.effective_access_time import AccessCost
@@ -39,6 +40,15 @@ class Answer:
     init: str | None
     found_servers: bool = False
 
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether the move may gain nothing."""
+        plan = self.found.plan
+        before, after = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
+        if not before:
+            return False
+        return gain_error_ratio(self) >= 1 - (after or 0.0) / before
+
 
 def misses_now(seen: Seen) -> float:
     """Return the misses in a second."""
@@ -60,12 +70,25 @@ def _stays(planned: ServerPlan) -> bool:
 def gain_error_ratio(answer: Answer) -> float:
     """Return by how much of the mean access time its change may be off; curves err apart. There
     must be a mean access time."""
+    return _error_ratio(answer, of_all=False)
+
+
+def least_safe_bytes(answer: Answer) -> int | None:
+    """Return the least budget that is as fast as the sizes of now, even if curves are off as they
+    say; ``None`` if the plan does not tell."""
+    plan = answer.found.plan
+    if not plan.mean_access_time_before_seconds:
+        return None
+    return least_as_fast_bytes(plan, _error_ratio(answer, of_all=True))
+
+
+def _error_ratio(answer: Answer, *, of_all: bool) -> float:
     plan, servers = answer.found.plan, answer.found.observation.servers
     variance = total = 0.0
     for one, planned, server in zip(answer.seen, plan.servers, servers, strict=True):
         demand = server.weight * server.request_rate_per_second
         total += demand
-        if one.is_known and not _stays(planned):
+        if one.is_known and (of_all or not _stays(planned)):
             error = one.error_at(planned.maxmemory_bytes)
             variance += (demand * AccessCost.of(server).penalty_seconds * error) ** 2
     before_seconds = plan.mean_access_time_before_seconds

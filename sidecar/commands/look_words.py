@@ -13,16 +13,17 @@ from sidecar.commands.look_answer import (
     COLUMNS,
     Answer,
     gain_error_ratio,
+    least_safe_bytes,
     misses_now,
     misses_then,
     rows,
 )
 from sidecar.commands.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
-from sidecar.config.addresses import shown_url
+from sidecar.config.addresses import cli_place, shown_url
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS
 from sidecar.look.server_look import Seen
-from sidecar.plans.node_memory import LEAST_SPARED, least_as_fast_bytes
+from sidecar.plans.node_memory import LEAST_SPARED
 from solver_lambda.documents.units import format_duration
 from solver_lambda.documents.words import reason_words, size_words
 
@@ -40,6 +41,8 @@ _COUNTED_SHARE = 0.9
 _MOST_COSTS = 3
 # Writes that are no fills may move the curve if they are this part of the reads.
 _MANY_WRITES = 0.1
+# More lines for a shell are no part of one screen.
+_MOST_LINES = 6
 
 
 def in_words(answer: Answer) -> str:
@@ -53,6 +56,8 @@ def in_words(answer: Answer) -> str:
         print()
         for note in [*notes(answer), _next_words(answer)]:
             print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
+        for line in _by_hand(answer):
+            print(line)
     return text.getvalue().rstrip()
 
 
@@ -68,12 +73,13 @@ def headline(answer: Answer) -> list[str]:
         one.is_known and not one.is_filling and one.error_at(one.reading.size_bytes) <= _ROUGH
         for one in answer.seen
     )
-    least_bytes = least_as_fast_bytes(answer.found.plan)
+    least_bytes = least_safe_bytes(answer)
     if least_bytes is not None and least_bytes <= (1 - LEAST_SPARED) * today and says_less:
         least = size_words(least_bytes)
         sentences.append(
             f"Today's mean access time could be had with {least} of {size_words(today)}, divided "
-            f"otherwise: --budget {least.replace(' ', '')} shows how."
+            "otherwise, even if curves are off as the table says: "
+            f"--budget {least.replace(' ', '')} shows how."
         )
     if answer.found.plan.decision == "keep":
         sentences += _more_words(answer)
@@ -106,17 +112,18 @@ def _move_words(answer: Answer) -> str:
     )
     start, end = plan.mean_access_time_before_seconds, plan.mean_access_time_seconds
     verb = "fall" if after <= before else "rise"
-    change = ""
+    change = advice = ""
     if start:
         off = max(1, round(100 * gain_error_ratio(answer)))
         gain = 1 - (end or 0) / start
-        chance = ", which may be chance" if off >= 100 * gain else ""
-        ratio = f"{_percent(gain)} (± {off} point{'s' if off > 1 else ''}{chance})"
+        if answer.may_be_chance:
+            advice = "Keep the sizes, or look for longer: what this gains may be chance. "
+        ratio = f"{_percent(gain)} (± {off} point{'s' if off > 1 else ''})"
         by = f"by {ratio}, from {time_or(start)} to {time_or(end)}"
         change = f", and the mean access time {by}"
         if verb == "rise":
             change = f", but the mean access time falls {by}"
-    words = f"{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second"
+    words = f"{advice}{_gives(given)}: misses {verb} from {before:,.0f} to {after:,.0f} a second"
     return f"{words}{change}{_so_far(answer)}."
 
 
@@ -219,7 +226,26 @@ def _next_words(answer: Answer) -> str:
         return "Next: set these sizes where the servers are hosted."
     if answer.init:
         return f"{answer.init} is written. Next: spreds check {answer.init} --connect"
-    return "Next: spreds look --init node.toml writes these servers into a node's file."
+    return "Next: the same command with --for 5s --init node.toml writes these into a node's file."
+
+
+def _by_hand(answer: Answer) -> list[str]:
+    """Return lines for a shell that set the sizes, the ones that shrink first."""
+    changes = [
+        (planned.maxmemory_bytes - one.reading.maxmemory_bytes, one, planned.maxmemory_bytes)
+        for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
+        if one.tells_settings and planned.maxmemory_bytes != planned.maxmemory_before_bytes
+    ]
+    if not changes or len(changes) > _MOST_LINES or answer.may_be_chance:
+        return []
+    ordered = sorted(changes, key=lambda change: change[0])
+    return [
+        "Or by hand, in this order. Keys go at once, which clients feel; SPREDS does it slowly:",
+        *(
+            f"  redis-cli {cli_place(one.config.url)} CONFIG SET maxmemory {size_bytes}"
+            for _, one, size_bytes in ordered
+        ),
+    ]
 
 
 def _is_written(seen: Seen) -> bool:

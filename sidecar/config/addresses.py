@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from ipaddress import ip_address
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
+from sidecar.base.plain_text import plain
 from solver_lambda.documents.reader import Fields
 
 # ``sun_path`` has 108 bytes, the last of them 0.
@@ -133,3 +135,13 @@ def _check_length(fields: Fields, key: str, path: str) -> None:
             f"has a path of {length} bytes, and that of a socket has {MOST_SOCKET_PATH_BYTES} "
             f"at most: {path!r}",
         )
+
+
+def cli_place(url: str) -> str:
+    """Return the options of redis-cli for a server's address, for a shell."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"-s {shlex.quote(plain(unquote(parts.path)))}"
+    host = plain(parts.hostname or "localhost")
+    where = "" if host in ("127.0.0.1", "localhost") else f"-h {shlex.quote(host)} "
+    return f"{'--tls ' if parts.scheme == 'rediss' else ''}{where}-p {parts.port or REDIS_PORT}"

@@ -24,6 +24,7 @@ from sidecar.servers.connection.own_questions import OwnQuestions
 from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
 from sidecar.servers.connection.server_connection import MOST_REPLY_BYTES, NONSENSE, REPLY_SECONDS
 from sidecar.servers.connection.server_errors import (
+    MissingRightError,
     ServerDownError,
     ServerRefusedError,
     WrongPasswordError,
@@ -79,6 +80,7 @@ class LookedServer(RedisServer):
     Attributes:
         asked: how often each command was sent, by its name in ``INFO commandstats``.
         tells_settings: whether it answers ``CONFIG GET``.
+        has_config: whether it has that command, as those do that somebody else does not host.
         databases: keys by the number of the database, when it was last read.
         own: our questions; those of whoever reads its figures as well, if that is given.
     """
@@ -98,7 +100,7 @@ class LookedServer(RedisServer):
         self._database: int | None = None
         self._settings: Mapping[str, str] = {}
         self._version: tuple[int, ...] = ()
-        self.tells_settings = True
+        self.tells_settings = self.has_config = True
         self.databases: Mapping[int, int] = {}
 
     def close(self) -> None:
@@ -113,7 +115,7 @@ class LookedServer(RedisServer):
         Raises:
             CannotBeLookedAtError: its policy or role leaves nothing to learn.
         """
-        self.tells_settings = True
+        self.tells_settings = self.has_config = True
         told: Told = self._checked(self._begin)
         is_empty = not (may_be_empty or told.reading.keys)
         if why := why_not_looked_at(told.reading) or ("holds no key" if is_empty else None):
@@ -124,8 +126,8 @@ class LookedServer(RedisServer):
         told = self.tell()  # who needs a password, or is no Redis, says so here
         try:
             self._settings = self._table("CONFIG GET", *READ_SETTINGS)
-        except ServerRefusedError:
-            self.tells_settings = False
+        except ServerRefusedError as error:
+            self.tells_settings, self.has_config = False, isinstance(error, MissingRightError)
         if self._version >= _NO_TOUCH_SINCE:
             self.ask_each([packed("CLIENT", "NO-TOUCH", "ON")], "client|no-touch")
         return self.tell() if self._settings else told

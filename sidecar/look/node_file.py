@@ -29,6 +29,7 @@ _SOURCE = "spreds look"
 # At most half of an equal share.
 _LEAST_SHARE = 2
 _LEAST_BUDGET_BYTES = 1 << 16
+_MIB = 1 << 20
 
 
 class Access(NamedTuple):
@@ -83,7 +84,7 @@ def node_text(
 ) -> str:
     """Return the file, for servers by name; of ``left_out``, address and why stand there as
     comments."""
-    budget_bytes = max(_LEAST_BUDGET_BYTES, budget_bytes)
+    budget_bytes = max(_LEAST_BUDGET_BYTES, _rounded_up(budget_bytes))
     least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
     tables = []
     for name, url in servers.items():
@@ -117,6 +118,11 @@ def node_text(
         "[operators]\n"
         'listen = "127.0.0.1:9736"   # the page\n\n' + "\n".join(tables)
     )
+
+
+def _rounded_up(size_bytes: int) -> int:
+    """Return whole MiB for what nobody has set in whole KiB, such as what a server uses."""
+    return size_bytes if size_bytes % 1024 == 0 else -(-size_bytes // _MIB) * _MIB
 
 
 def _node_name() -> str:

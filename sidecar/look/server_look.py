@@ -88,6 +88,7 @@ class Seen:
         seconds, hits, misses: counted by the server, our own questions left out.
         is_filling: it has room, and holds more and more.
         tells_settings: otherwise they are taken for Redis' defaults.
+        has_config: otherwise its size is set where it is hosted.
         writes_per_second: by the commands that most write with, fills among them.
     """
 
@@ -105,6 +106,7 @@ class Seen:
     misses: int
     is_filling: bool = False
     tells_settings: bool = True
+    has_config: bool = True
     writes_per_second: float = 0.0
 
     def error_at(self, size_bytes: float) -> float:
@@ -280,6 +282,7 @@ class ServerLook:
                 and reading.counted_bytes < FULL_RATIO * reading.maxmemory_bytes
             ),
             tells_settings=self.server.tells_settings,
+            has_config=self.server.has_config,
             writes_per_second=(_writes(self.told) - _writes(first_told)) / seconds,
         )
 

@@ -19,13 +19,14 @@ _LEAST_ASKED = 0.26
 _AS_FAR = "as far as reads have reached"
 
 
-def least_as_fast_bytes(plan: AdaptationPlan) -> int | None:
+def least_as_fast_bytes(plan: AdaptationPlan, error_ratio: float = 0.0) -> int | None:
     """Return the least budget with which the mean access time is at most that of the sizes in
-    force; ``None`` where the plan does not tell."""
+    force, even if it is ``error_ratio`` of that longer; ``None`` where the plan does not tell."""
     before = plan.mean_access_time_before_seconds
     if before is None:
         return None
-    return _least(plan.what_if, lambda one: one.mean_access_time_seconds <= before)
+    most = (1 - error_ratio) * before
+    return _least(plan.what_if, lambda one: one.mean_access_time_seconds <= most)
 
 
 def memory_words(

@@ -22,13 +22,14 @@ from typing import Any
 import pytest
 
 from sidecar.cli import main
+from sidecar.config.addresses import cli_place
 from sidecar.config.node import load_config
 from sidecar.look.local_servers import LocalServer as LocalFound
 from sidecar.look.local_servers import local_servers
 from sidecar.look.look_rights import acl_line
 from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.looking import Looking
-from sidecar.look.node_file import Access, named_servers, node_config
+from sidecar.look.node_file import Access, named_servers, node_config, node_text
 from tests.secret_file import write_secret
 from tests.sidecar.altered_server import altered
 from tests.sidecar.fixtures import StartServer
@@ -282,6 +283,46 @@ def test_it_writes_a_node_file_and_never_over_one(
     code, out, _ = look("--config", str(path), "--json")
     assert code == 0
     assert [one["name"] for one in json.loads(out)["servers"]] == ["pages"]
+
+
+def test_no_file_is_written_for_servers_whose_sizes_nobody_can_set(
+    start_server: StartServer, look: Look, tmp_path: Path
+) -> None:
+    hosted = filled(start_server, **{"rename-command": 'CONFIG ""'})
+    path = tmp_path / "node.toml"
+    code, out, err = look(f"pages={hosted.url}", "--init", str(path))
+    assert code == 2
+    assert "Next: set these sizes where the servers are hosted" in out
+    assert f"{path} is not written: no CONFIG in any of them" in err
+    assert not path.exists()
+    # Beside another one it is left out, with what it has.
+    own = filled(start_server)
+    code, out, _ = look(f"pages={hosted.url}", f"own={own.url}", "--init", str(path))
+    assert code == 0
+    config = load_config(path)
+    assert [one.name for one in config.servers] == ["own"]
+    assert config.memory.budget_bytes == 4 << 20
+    assert "# Left out: pages, " in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("redis://127.0.0.1:6380", "-p 6380"),
+        ("redis://localhost", "-p 6379"),
+        ("rediss://cache:1", "--tls -h cache -p 1"),
+        ("redis://[::1]:7", "-h ::1 -p 7"),
+        ("unix:///run/a%20b;x.sock", "-s '/run/a b;x.sock'"),
+    ],
+)
+def test_an_address_as_redis_cli_takes_it(url: str, place: str) -> None:
+    assert cli_place(url) == place
+
+
+def test_a_budget_that_nobody_set_is_whole_in_the_file() -> None:
+    servers = {"a": "redis://127.0.0.1:6379"}
+    assert 'budget = "77MiB"' in node_text(servers, 79733718, {})
+    assert 'budget = "76.5MiB"' in node_text(servers, 80216064, {})
 
 
 def test_it_writes_a_page_that_loads_nothing_and_never_over_a_file(

@@ -272,6 +272,22 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     odd = Refused("<b>&", "is odd.", 0, "redis://odd")
     page = as_page(replace(answer, refused=[odd]))
     assert "key:" not in words + str(told) + page
+    # What shrinks comes first, in bytes as Redis takes them, and all fits.
+    by_hand = [line.split() for line in words.splitlines() if line.startswith("  redis-cli ")]
+    sizes = {place: int(size) for _, _, place, *_, size in by_hand}
+    ports = [servers[name].url.removeprefix("unix://") for name in planned]
+    assert {sizes[port] for port in sizes} <= {one.maxmemory_bytes for one in planned.values()}
+    assert set(sizes) <= set(ports)
+    assert by_hand[0][-1] == str(min(sizes.values()))
+    assert by_hand[-1][2] == ports[0]
+    assert sum(one.maxmemory_bytes for one in planned.values()) <= 3 * SIZE
+    rough = [
+        replace(one, estimate=replace(one.estimate, curve_error_ratio=0.9)) for one in answer.seen
+    ]
+    unsure = replace(answer, seen=rough)  # type: ignore[type-var]
+    assert headline(unsure)[0].startswith("Keep the sizes, or look for longer: ")
+    assert "redis-cli" not in in_words(unsure)
+    assert as_json(unsure)["least_bytes"] is None
     assert "&lt;b&gt;&amp; (redis://odd) is odd." in page
     assert "Looked at " in page
     drawn = ElementTree.fromstring(f"<p>{page[page.index('<figure>') : page.rindex('</div>')]}</p>")
