@@ -45,10 +45,11 @@ def giver_of(entry: Mapping[str, Any]) -> str:
     """Return who gave the order of an entry, as the system or the token says. The name that he gave
     himself stands before it and is left out. So are the address and the number of a user without a
     name, of which he may have many. Sizes changed for the budget's sake have their reason, which
-    names the servers whose clients may have brought it about. What a server did has the server."""
+    names the servers whose clients may have brought it about. What a server did has the server, and
+    so has a size that somebody set by hand there."""
     if entry["kind"] == "budget":
         return str(entry["words"]).partition(":")[0]
-    if entry["kind"] == "server":
+    if entry["kind"] in ("server", "hand"):
         return str(entry.get("server"))
     giver = str(entry.get("by", "")).rpartition(", as ")[2].partition(" at ")[0]
     return "users without a name" if giver.startswith("uid ") else giver

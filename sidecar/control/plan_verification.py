@@ -139,9 +139,11 @@ class PlanVerification:
         if self._outcome is None:
             return
         self._outcome.look(readings, beside | self._givers.refilling)
-        if restarted := self._outcome.restarted:
-            self.disturbed(f"{', '.join(restarted)} restarted")
-            return
+        for name in self._outcome.restarted:
+            # What the others made of it is judged all the same.
+            if not self._outcome.leave_out(name, f"{name} restarted"):
+                self.disturbed(f"{name} restarted")
+                return
         for name, reading in readings.items():
             if reading is None or not reading.unyielding_bytes or not self._took_of(name):
                 continue

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from sidecar.base.ended_after import ended_after
+from sidecar.base.ended_after import handshake_ended_after
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -202,7 +202,7 @@ class SolverService:
 
             def created(*where: Any) -> socket.socket:
                 plain: socket.socket = create(*where)
-                ended.enter_context(ended_after(self._limit_seconds, plain))
+                ended.enter_context(handshake_ended_after(self._limit_seconds, plain))
                 return plain
 
             connection._create_connection = created  # type: ignore[attr-defined]

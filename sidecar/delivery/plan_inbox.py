@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ from solver_lambda.documents.reader import shown
 log = logging.getLogger(__name__)
 
 REMEMBERED_REFUSALS = 16
+# So long a message that nobody has proven is told of: SNS sends its own again sooner.
+UNPROVEN_SECONDS = 60.0
 
 
 class Verdict(enum.Enum):
@@ -49,7 +52,9 @@ class PlanInbox:
         self._confirm = confirm
         self._metrics = metrics
         self._taken_until = ""
+        # Of messages that are SNS' own, and of one that may be anybody's, with when it came.
         self._deferred: str | None = None
+        self._unproven: tuple[float, str] | None = None
         self._refused: deque[str] = deque(maxlen=REMEMBERED_REFUSALS)
 
     def has_taken(self, key: str) -> bool:
@@ -60,7 +65,10 @@ class PlanInbox:
 
     def problem(self) -> str | None:
         """Say what may keep good messages out now, for people."""
-        return self._check.problem() or self._deferred
+        unproven = None
+        if self._unproven and time.monotonic() - self._unproven[0] < UNPROVEN_SECONDS:
+            unproven = self._unproven[1]
+        return self._check.problem() or self._deferred or unproven
 
     def take(self, body: bytes, sender: str = "") -> Verdict:
         """Deal with one message, delivered by ``sender``; never raises for a bad one."""
@@ -72,16 +80,19 @@ class PlanInbox:
             for key in notification.plan_keys:
                 self._fetch(key)
         except NotificationRefusedError as error:
-            self._deferred = None
             self._metrics.notifications_refused.labels(error.code).inc()
             log.warning("notification refused: %s", error)
             return Verdict.REFUSED
         except (CertificateUnavailableError, StoreError) as error:
             self._metrics.notifications_deferred.inc()
-            self._deferred = f"notification cannot be dealt with now: {error}"
-            log.warning("%s", self._deferred)
+            if isinstance(error, StoreError):
+                words = self._deferred = f"notification cannot be dealt with now: {error}"
+            else:
+                words = f"a notification, perhaps a stranger's, cannot be checked now: {error}"
+                self._unproven = time.monotonic(), words
+            log.warning("%s", words)
             return Verdict.LATER
-        self._deferred = None
+        self._deferred = self._unproven = None
         self._check.remember(notification.digest)
         self._metrics.notifications_taken.inc()
         return Verdict.TAKEN

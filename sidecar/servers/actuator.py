@@ -221,28 +221,32 @@ class Actuator(WatchedServers):
                     return
                 if not self.looks_on:
                     cut_who_came(watch, self.intermediate_sizes.sizes_bytes, self._metrics)
-            for watch in self._watches.values():
-                watch.follow_up(sets_sizes=not self.looks_on)
             self.at_seconds = time.time()
             tell_primaries(self._watches.values())
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}
             self._follow_others()
             if self.looks_on:
                 self._look_on()
-                return
-            needs = {name: watch.need() for name, watch in self._watches.items()}
-            self.intermediate_sizes.follow(self.states(), needs)
-            self.latest = self.states()
-            self.latest_least_bytes = self.least_bytes()
-            self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
-            transitions = due(self._paced(), self.budget)
-            moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
-            self.convergence.note(
-                moved=moved or self.pace.is_waiting,
-                freeing=any(state.still_shrinks for state in self.latest),
-                is_there=self.intermediate_sizes.is_there(self.latest),
-                in_words=lambda: sizes_in_words(self.states(), self.under_way()),
-            )
+            else:
+                self._carry_out()
+            # At last: it may take as long as a server likes.
+            for watch in self._watches.values():
+                watch.follow_up(sets_sizes=not self.looks_on)
+
+    def _carry_out(self) -> None:
+        needs = {name: watch.need() for name, watch in self._watches.items()}
+        self.intermediate_sizes.follow(self.states(), needs)
+        self.latest = self.states()
+        self.latest_least_bytes = self.least_bytes()
+        self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
+        transitions = due(self._paced(), self.budget)
+        moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
+        self.convergence.note(
+            moved=moved or self.pace.is_waiting,
+            freeing=any(state.still_shrinks for state in self.latest),
+            is_there=self.intermediate_sizes.is_there(self.latest),
+            in_words=lambda: sizes_in_words(self.states(), self.under_way()),
+        )
 
     def _follow_others(self) -> None:
         """Follow sizes set by hand, and the budget: if it falls below what is wanted, all give."""

@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at again soon
 # A server that hangs up after each answer is read at once no more often than this.
 _HANG_UP_SECONDS = 1.0
+# Others wait while a server takes its sampler's settings: one that is slow gets them so many times
+# as long afterwards.
+_SLOW_SECONDS, _SLOW_REST = 0.25, 10.0
 
 
 class ServerWatch:
@@ -55,6 +58,7 @@ class ServerWatch:
         self._window = ReadingWindow()
         self._last: ServerReading | None = None
         self._full_bytes = 0  # in which it evicted between its last two readings
+        self._follows_from = -math.inf  # monotonic: its sampler gets no settings before it
         self._restarts_from = -math.inf  # monotonic: a hang-up before it is no sign of a restart
         self._has_come = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
@@ -123,8 +127,13 @@ class ServerWatch:
             return
         if sets_sizes:
             self.try_again()
+        if (began := time.monotonic()) < self._follows_from:
+            return
         self._sampler.follow(self._last, self._is_new)
         self._is_new = self._is_read = False
+        took_seconds = time.monotonic() - began
+        if took_seconds > _SLOW_SECONDS:
+            self._follows_from = began + (1 + _SLOW_REST) * took_seconds
 
     def has_come(self) -> bool:  # another process, or answers again, since the last call
         has_come, self._has_come = self._has_come, False

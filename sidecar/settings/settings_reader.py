@@ -56,9 +56,12 @@ class SettingsReader:
         return dict(self._refused)
 
     def use(self, store: FolderStore | BucketStore | None, config: SidecarConfig) -> None:
-        """Go over to another store and configuration; what is in force stays until it is read."""
+        """Go over to another store and configuration; what is in force stays until it is read, as
+        far as it is within the new limits."""
         self._documents = documents_in(store, config.node) if store is not None else None
         self._config = config
+        for server in config.servers:
+            self._keep_within_limits(server)
 
     def read(self) -> dict[str, TeamSettings]:
         """Read the settings in force now: what cannot be read leaves that server's last ones."""
@@ -111,7 +114,7 @@ class SettingsReader:
             settings = TeamSettings.loads(text, key, self._config.limits)
             self._check_minima(server, settings, key)
         except DocumentError as error:
-            self._keep_within_limits(server.name, key)
+            self._keep_within_limits(server)
             self._refuse(server.name, str(error))
             return
         self._refused.pop(server.name, None)
@@ -143,14 +146,16 @@ class SettingsReader:
             return server.minimum_bytes
         return good.minimum_bytes
 
-    def _keep_within_limits(self, name: str, key: str) -> None:
+    def _keep_within_limits(self, server: ServerConfig) -> None:
         """Drop what was good and exceeds limits that were lowered since."""
-        if (good := self._good.get(name)) is None:
+        if (good := self._good.get(server.name)) is None:
             return
+        key = settings_key(self._config.node, server.name)
         try:
-            TeamSettings.loads(good.dumps(), key, self._config.limits)
-        except DocumentError:
-            del self._good[name]
+            check_minimum(server, TeamSettings.loads(good.dumps(), key, self._config.limits), key)
+        except DocumentError as error:
+            self._good.pop(server.name, None)
+            self._refuse(server.name, str(error))
 
     def _refuse(self, name: str, why: str) -> None:
         self._metrics.settings_refused.labels(name).inc()

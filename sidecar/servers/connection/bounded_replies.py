@@ -10,12 +10,13 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import redis
 from redis._parsers.resp2 import _RESP2Parser
 
-from sidecar.base.ended_after import ended_after
+from sidecar.base.ended_after import ended_after, handshake_ended_after, watch_deadlines
 
 # MEMORY STATS has the most: some for each of many databases.
 MOST_PARTS = 1 << 14
@@ -65,6 +66,8 @@ class BoundedReplies:
         self._until = 0.0
         connect, wrap = connection._connect, getattr(connection, "_wrap_socket_with_ssl", None)
         if wrap is not None:
+            with suppress(OSError):  # told by the first question that needs it
+                watch_deadlines()
             connection._wrap_socket_with_ssl = lambda plain: self._shake_hands(wrap, plain)
         # Its sockets are made there, whatever their kind.
         connection._connect = lambda: _BoundedSocket(connect(), self)
@@ -75,7 +78,7 @@ class BoundedReplies:
         self._until = time.monotonic() + seconds
 
     def _shake_hands(self, wrap: Callable[[Any], Any], plain: Any) -> Any:
-        with ended_after(self.left_seconds(), plain):
+        with handshake_ended_after(self.left_seconds(), plain):
             return wrap(plain)
 
     def go_on(self, seconds: float) -> None:

@@ -74,6 +74,19 @@ def test_a_file_is_pruned_while_it_is_written(
         assert words(path)[-5:] == [str(n) for n in range(max(0, number - 4), number + 1)]
 
 
+def test_sizes_that_one_server_is_given_push_out_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history"
+    monkeypatch.setattr(history_module, "MOST_OF_OTHERS", 5)
+    monkeypatch.setattr(history_module, "LEAST_PRUNED", 5)
+    made = History(path)
+    made.add("hand", "sessions was given 5 MiB", server="sessions")
+    for number in range(40):
+        made.add("hand", str(number), server="pages")
+    assert words(path)[0] == "sessions was given 5 MiB"
+
+
 PLAN = {
     "at_seconds": 1.7e9,
     "kind": "plan",

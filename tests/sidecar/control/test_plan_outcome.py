@@ -288,6 +288,10 @@ SERVER = st.tuples(
 
 def seen_to_the_end(servers: dict[str, tuple[int, int, int, float, float]]) -> Check:
     """The check of a plan for these servers and no others."""
+    return outcome_of(servers).check()
+
+
+def outcome_of(servers: dict[str, tuple[int, int, int, float, float]]) -> PlanOutcome:
     curve = MissRatioCurve(np.array([1.0 * MB]), np.array([1.0]))
     seen = tuple(
         ServerObservation(
@@ -313,7 +317,7 @@ def seen_to_the_end(servers: dict[str, tuple[int, int, int, float, float]]) -> C
                 for name, (more, hits, misses, _, _) in servers.items()
             }
         )
-    return made.check()
+    return made
 
 
 @given(st.lists(SERVER, min_size=2, max_size=5))
@@ -386,9 +390,10 @@ def test_what_somebody_else_did_meanwhile_is_no_harm_of_a_plan(how: str) -> None
     verification, history = verification_of(made)
     after(made, 0.8, FLAT)
     if how == "restart":
-        begun = replace(reading("a", 0, 0, 16 * MB, MB), run_id="e" * 40)
-        verification.look({"a": begun})
-        why = "a restarted"
+        for name in ("a", "b"):
+            begun = replace(reading(name, 0, 0, 16 * MB, MB), run_id="e" * 40)
+            verification.look({name: begun})
+        why = "b restarted"
     else:
         why = "sizes were changed: room for what a cannot evict"
         verification.disturbed(why)
@@ -425,6 +430,27 @@ def test_a_server_that_misses_more_than_any_curve_of_it_says_gets_its_memory_bac
             "b hits 50.0% with less than it had, and by its curve at least 80.0%" in entry["words"]
         )
         assert "; b alone goes back, to 10 MiB; it waits until " in entry["words"]
+
+
+def test_who_restarts_excuses_nobody_else() -> None:
+    """One cache that is another process each minute had no plan judged at all."""
+    made = promise(predicted=0.2)
+    verification, _, back = taking_back(made)
+    after(made, 0.8, FLAT)
+    verification.look({"a": replace(reading("a", 0, 0, 16 * MB, MB), run_id="e" * 40)})
+    assert verification._outcome is made
+    counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, FLAT)}
+    verification.step(counts, 10.0)
+    assert back == [{"a": 10 * MB, "b": 10 * MB}]
+
+
+def test_who_keeps_his_size_and_restarts_leaves_the_mean_of_the_others() -> None:
+    made = outcome_of({"a": (-2, 500, 4500, 0.1, 1.0), "b": (0, 4500, 500, 0.1, 1.0)})
+    verification, _, back = taking_back(made)
+    verification.look({"b": replace(reading("b", 0, 0, 10 * MB, MB), run_id="e" * 40)})
+    assert made.check().verdict == "failed"
+    verification.conclude()
+    assert len(back) == 1
 
 
 def test_without_a_server_that_changed_nobody_is_judged_by_the_mean() -> None:

@@ -17,6 +17,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from sidecar.base.metrics import Metrics
+from sidecar.delivery import plan_inbox
 from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.delivery.plan_inbox import Verdict
 from sidecar.delivery.sqs_delivery import SqsDelivery
@@ -99,12 +100,15 @@ def test_a_message_that_cannot_be_dealt_with_now_comes_again_and_is_not_lost(
         receiving.plans.fails = lambda asked=asked: next(asked) == failing
         came, waiting = list[str](), list(names)
         while waiting:
-            name = waiting.pop(0)
-            if receiving.take(bodies[name]) is Verdict.LATER:
+            name, problem = waiting.pop(0), receiving.inbox.problem()
+            verdict = receiving.take(bodies[name])
+            if verdict is Verdict.LATER:
                 waiting.append(name)  # delivered again, after all others
                 assert "not now" in (receiving.inbox.problem() or "")
             else:
-                assert receiving.inbox.problem() is None
+                # What is refused is nobody's proof that the bucket answers.
+                left = None if verdict is Verdict.TAKEN else problem
+                assert receiving.inbox.problem() == left
                 came.append(name)
         assert sorted(came) == sorted(names)
         assert receiving.moves == expected(came), (names, came)
@@ -154,6 +158,20 @@ def _noting(receiving: Receiving, bodies: dict[str, bytes]) -> list[str]:
 
     receiving.inbox.take = note  # type: ignore[method-assign]
     return came
+
+
+def test_a_message_that_nobody_has_proven_is_told_of_as_such_and_not_for_long(
+    cloud: SignedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiving = Receiving(cloud, SignatureCheck(cloud.topic_arn, cloud.endpoint_url))
+    message = json.loads(six_messages(cloud)["new"])
+    url = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-ffffffff.pem"
+    body = json.dumps({**message, "SigningCertURL": url}).encode()
+    with quiet_log():
+        assert receiving.take(body) is Verdict.LATER
+    assert "perhaps a stranger's, cannot be checked now" in (receiving.inbox.problem() or "")
+    monkeypatch.setattr(plan_inbox, "UNPROVEN_SECONDS", 0.0)
+    assert receiving.inbox.problem() is None
 
 
 def test_a_stray_plan_of_a_later_cycle_ends_no_wait_but_its_own(cloud: SignedCloud) -> None:

@@ -1,17 +1,21 @@
-"""A server that takes settings slowly gets one a second: the others wait meanwhile."""
+"""A server that takes settings slowly gets them seldom: the others wait meanwhile."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
+from sidecar.servers import server_watch
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError
 from sidecar.servers.server_contact import ServerContact
+from sidecar.servers.server_sampler import ServerSampler
+from tests.sidecar.fixtures import MakeNode
 
 
 class SlowServer(RedisServer):
@@ -44,3 +48,45 @@ def test_one_that_is_slow_gets_one_setting_a_second(monkeypatch: pytest.MonkeyPa
     contact.set({"maxmemory": 6})
     assert server.taken == [1, 2, 3, 5, 6]
     contact.close()
+
+
+def test_a_samplers_settings_that_take_long_come_seldom(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that is another process each second had all others wait for most of the time."""
+    node = make_node("16mb", "16mb")
+    node.settle(16, 16)
+    clock, given = SimpleNamespace(now=1000.0), list[float]()
+    monkeypatch.setattr(server_watch, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def follow(sampler: ServerSampler, *_: object) -> None:
+        if sampler is node.actuator._watches["s0"]._sampler:
+            given.append(clock.now)
+            clock.now += 2.0
+
+    monkeypatch.setattr(ServerSampler, "follow", follow)
+    for _ in range(60):
+        node.actuator.step()
+        clock.now += 1.0
+    assert given == [1000.0, 1022.0, 1044.0]
+
+
+def test_sizes_come_before_what_may_take_long(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("16mb", "16mb")
+    node.settle(16, 16)
+    done: list[str] = []
+    set_size = RedisServer.set
+
+    def note_size(server: RedisServer, settings: Mapping[str, object]) -> None:
+        if "maxmemory" in settings:
+            done.append("size")
+        set_size(server, settings)
+
+    monkeypatch.setattr(RedisServer, "set", note_size)
+    monkeypatch.setattr(ServerSampler, "follow", lambda *_: done.append("sampler"))
+    node.want(12, 20)
+    node.actuator.step()
+    assert done[0] == "size"
+    assert done[-2:] == ["sampler", "sampler"]

@@ -211,6 +211,28 @@ def test_a_bad_document_is_ignored_with_a_reason_and_the_last_good_one_stays(
     assert metrics.value("settings_refused") == 2
 
 
+def test_limits_that_are_lowered_hold_also_while_a_document_cannot_be_read(
+    config: SidecarConfig, tmp_path: Path
+) -> None:
+    """A team may store its own so that the node cannot read it."""
+    store = FolderStore(tmp_path / "documents")
+    reader, _ = _reader(store, config)
+    store.put(KEY, _settings(weight=2.0).dumps())
+    assert reader.read()["sessions"].values["weight"] == 2.0
+
+    class Locked(FolderStore):
+        def get(self, key: str, max_bytes: int) -> bytes | None:
+            raise StoreError("InvalidObjectState")
+
+    locked = Locked(tmp_path / "documents")
+    reader.use(locked, config)
+    assert reader.read()["sessions"].values["weight"] == 2.0
+    reader.use(locked, replace(config, limits=replace(config.limits, maximum_weight=1.0)))
+    assert reader.read() == {}
+    assert "at most 1, not 2.0" in reader.refused["sessions"]
+    assert reader.refused["sessions"].endswith("; the operator's values hold")
+
+
 def test_a_minimum_that_leaves_too_little_for_the_others_is_ignored(
     config: SidecarConfig, tmp_path: Path
 ) -> None:

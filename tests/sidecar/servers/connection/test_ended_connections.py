@@ -9,12 +9,14 @@ from contextlib import suppress
 
 import pytest
 
-from sidecar.base.ended_after import ended_after
+from sidecar.base import ended_after as deadlines
+from sidecar.base.ended_after import ended_after, watch_deadlines
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.config.node import ServerConfig, TlsConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError
+from tests.sidecar.no_threads import refuse_threads
 
 # HelloRequests, for which nobody needs a key.
 RECORDS = b"\x16\x03\x03\x00\x04\0\0\0\0" * 10_000
@@ -55,6 +57,27 @@ def test_a_service_that_floods_the_handshake_does_not_answer_in_time(flooding: i
     service = SolverService(ServiceConfig(f"https://127.0.0.1:{flooding}/"), limit_seconds=0.5)
     with pytest.raises(ServiceError, match=r"no answer within 0\.5 s"):
         service.answer(b"{}")
+
+
+def test_where_there_are_no_more_threads_deadlines_still_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One thread ends all of them; who needs it starts it as long as there are some."""
+    watch_deadlines()
+    refuse_threads(monkeypatch)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(TimeoutError), ended_after(0.1, ours):
+        assert ours.recv(1) == b""
+
+
+def test_without_that_thread_it_is_a_connection_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "_watcher", deadlines._Watcher())
+    refuse_threads(monkeypatch)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(OSError, match="no thread"), ended_after(0.1, ours):
+        pass
 
 
 def test_what_comes_in_time_ends_nothing() -> None:
