@@ -239,7 +239,9 @@ class Actuator(WatchedServers):
         self.latest = self.states()
         self.latest_least_bytes = self.least_bytes()
         self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
-        transitions = due(self._paced(), self.budget)
+        # Who takes settings slowly comes last: the others' memory may be missing.
+        states = sorted(self._paced(), key=lambda one: self._watches[one.name].contact.sets_slowly)
+        transitions = due(states, self.budget)
         moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
         self.convergence.note(
             moved=moved or self.pace.is_waiting,

@@ -37,12 +37,17 @@ def apply_in_order(
     metrics: Metrics,
     stop: threading.Event,
 ) -> bool:
-    """Carry them out until one fails, or ``stop``; return whether there were any."""
-    moved = False
+    """Carry them out until ``stop``; return whether there were any. Once one has failed nobody
+    grows, for what that gives may be missing. All others shrink: one server keeps nobody from that.
+    """
+    moved, failed = False, set[str]()
     for transition in transitions:
         moved = True
-        if stop.is_set() or not apply_transition(transition, watches[transition.name], metrics):
+        if stop.is_set() or (failed and isinstance(transition, Grow)):
             break
+        name = transition.name
+        if name not in failed and not apply_transition(transition, watches[name], metrics):
+            failed.add(name)
     return moved
 
 

@@ -133,7 +133,7 @@ class UnansweredSizes:
 # The others wait so long for a server that is silent from the start: it may have any size.
 UNREAD_SECONDS = 10.0
 # A server that takes a setting no faster gets one a second.
-_SLOW_SET_SECONDS = 0.25
+SLOW_SET_SECONDS = 0.25
 
 
 class NotSentError(ServerDownError):
@@ -147,12 +147,13 @@ class ServerContact:
         answered_at: when it last did, of the monotonic clock.
         is_back: its last answer came after it had not answered.
         taken_by: who else controls it, as a sentence; then nothing is set on it. ``None``: nobody.
+        sets_slowly: it took the last setting slowly.
     """
 
     def __init__(self, server: RedisServer, metrics: Metrics) -> None:
         self.name = server.name
         self.answered_at = -math.inf
-        self.is_back = False
+        self.is_back = self.sets_slowly = False
         self.taken_by: str | None = None
         self._counts_tables = self._sees_others = True
         self._unanswered = UnansweredSizes()
@@ -305,7 +306,8 @@ class ServerContact:
             raise
         finally:
             took_until = time.monotonic()
-            if took_until - began > _SLOW_SET_SECONDS:
+            self.sets_slowly = took_until - began > SLOW_SET_SECONDS
+            if self.sets_slowly:
                 self._sets_again_at = took_until + TIMEOUT_SECONDS
 
     def may_be_ours(self, size_bytes: int) -> bool:

@@ -18,7 +18,7 @@ from sidecar.servers.connection.server_errors import ServerDownError, ServerRefu
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import is_too_small
 from sidecar.servers.server_changes import has_more, tell_changes
-from sidecar.servers.server_contact import NotSentError, ServerContact
+from sidecar.servers.server_contact import SLOW_SET_SECONDS, NotSentError, ServerContact
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
@@ -38,7 +38,7 @@ LOOK_PATIENCE_SECONDS = 0.01  # for one that may come back: it is looked at agai
 _HANG_UP_SECONDS = 1.0
 # Others wait while a server takes its sampler's settings: one that is slow gets them so many times
 # as long afterwards.
-_SLOW_SECONDS, _SLOW_REST = 0.25, 10.0
+_SLOW_REST = 10.0
 
 
 class ServerWatch:
@@ -132,7 +132,8 @@ class ServerWatch:
         self._sampler.follow(self._last, self._is_new)
         self._is_new = self._is_read = False
         took_seconds = time.monotonic() - began
-        if took_seconds > _SLOW_SECONDS:
+        if took_seconds > SLOW_SET_SECONDS:
+            self.contact.sets_slowly = True
             self._follows_from = began + (1 + _SLOW_REST) * took_seconds
 
     def has_come(self) -> bool:  # another process, or answers again, since the last call

@@ -174,7 +174,7 @@ class LeaveShrinkMode(Transition):
 def resolve(states: Sequence[ServerState], budget_bytes: int) -> Iterator[Transition]:
     """Yield the transitions that are allowed in these states, to be carried out in this order.
 
-    If one fails, the rest must not be carried out: read the states again and start over.
+    If one fails, nobody may grow: read the states again and start over.
 
     Raises:
         ValueError: the targets themselves exceed the budget.

@@ -102,7 +102,7 @@ def test_a_shrink_that_would_refuse_writes_or_grow_is_not_sent(node: Node) -> No
     assert failed.more == [0, 0]
 
 
-def test_they_are_carried_out_in_order_until_one_fails(node: Node) -> None:
+def test_they_are_carried_out_in_order_and_nobody_grows_after_a_failure(node: Node) -> None:
     watches, go_on = node.actuator._watches, threading.Event()
     assert apply_in_order([], watches, node.metrics, go_on) is False
     grow, shrink = Grow("s0", 24 * MIB, 28 * MIB), Shrink("s1", 24 * MIB, 20 * MIB)
@@ -112,6 +112,14 @@ def test_they_are_carried_out_in_order_until_one_fails(node: Node) -> None:
     later = [Shrink("s1", 20 * MIB, 16 * MIB), Grow("s0", 28 * MIB, 32 * MIB)]
     assert apply_in_order(later, watches, node.metrics, go_on) is True
     assert node.servers[0].maxmemory_bytes == 28 * MIB
+    # But whoever else is to shrink does.
+    gives = [
+        EnterShrinkMode("s1"),
+        Shrink("s1", 20 * MIB, 16 * MIB),
+        Shrink("s0", 28 * MIB, 24 * MIB),
+    ]
+    assert apply_in_order(gives, watches, node.metrics, go_on) is True
+    assert [server.maxmemory_bytes for server in node.servers] == [24 * MIB, 20 * MIB]
 
 
 def test_nothing_is_carried_out_after_a_stop(node: Node) -> None:

@@ -90,3 +90,16 @@ def test_sizes_come_before_what_may_take_long(
     node.actuator.step()
     assert done[0] == "size"
     assert done[-2:] == ["sampler", "sampler"]
+
+
+def test_who_takes_settings_slowly_shrinks_last(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node("16mb", "16mb", "16mb")
+    node.settle(16, 16, 16)
+    done: list[str] = []
+    monkeypatch.setattr(RedisServer, "set", lambda server, settings: done.append(server.name))
+    node.actuator._watches["s0"].contact.sets_slowly = True
+    node.want(12, 12, 12)
+    node.actuator.step()
+    assert done.index("s0") == max(map(done.index, ("s0", "s1", "s2")))
