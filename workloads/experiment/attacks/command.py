@@ -18,6 +18,7 @@ from workloads.experiment.attacks.rows import (
     file_rows,
     flood_rows,
     held_rows,
+    impostor_rows,
     listener_rows,
     name_rows,
     notification_rows,
@@ -42,6 +43,7 @@ ALL_ATTACKS: list[Attack] = [
     *creep_rows.ROWS,
     *notification_rows.ROWS,
     *claim_rows.ROWS,
+    *impostor_rows.ROWS,
     *byte_rows.ROWS,
     *held_rows.ROWS,
 ]
