@@ -8,7 +8,7 @@ from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
 from constructs import Construct, IDependable
 
 from infra import names
-from infra.cell_alarms import add_alarms
+from infra.alarms import add_cell_alarms
 from infra.configuration import Cell, Configuration
 from infra.document_bucket import BucketTopic, DocumentBucket, topic_notification
 from infra.fleet_tables import FleetTables
@@ -155,7 +155,7 @@ class CellStack(Stack):
                 called_by=names.observations_topic(stack, method) if has_topics else None,
             )
             if self._configuration.cell_alarms:
-                add_alarms(
+                add_cell_alarms(
                     function,
                     name=names.solver(stack, method),
                     function=function.function,

@@ -49,7 +49,7 @@ LOG_RETENTION_DAYS = (
     3653,
 )
 NODES_PER_CELL = 40
-ALARMS_OF_A_FUNCTION = 4  # where it has any: infra/cell_alarms.py
+ALARMS_OF_A_FUNCTION = 4  # where it has any: infra/alarms.py
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sidecar.commands.plan_words import (
 from sidecar.commands.printing import age_words, ratio_or, time_or
 from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
-from sidecar.control.size_reason import of_which_change
+from sidecar.control.size_reason import reason_with_planned_change
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 
@@ -142,7 +142,7 @@ def _reason(planned: Mapping[str, Any], server: Mapping[str, Any]) -> str:
     """A plan counts from the one before it, which perhaps was never reached."""
     reason, has, wanted = planned["reason"], server["maxmemory_bytes"], planned["maxmemory_bytes"]
     if has not in (None, planned["maxmemory_before_bytes"]):
-        reason = of_which_change(reason, has, wanted)
+        reason = reason_with_planned_change(reason, has, wanted)
     words = without_backend(reason_words(reason))
     return f"{words}, which is a guess" if is_learnt(dict(server)) and " ms" in words else words
 

@@ -40,7 +40,7 @@ from solver_lambda.documents.words import time_words
 _SAME_RATIO = 0.1
 
 
-class Yardstick:
+class MissWeights:
     """Knows what a miss of each server counts: its weight and its backend's latency, as they
     change.
 
@@ -130,7 +130,7 @@ class ControlPlane:
         self.recommended = RecommendedGain(time.time())
         # On file with each observation.
         self.gain = store.now.gain
-        self._yardstick = Yardstick()
+        self._yardstick = MissWeights()
         self.cgroups = CgroupWatch()
         self.server_events = ServerEvents(store.now.run_ids)
         self._enforcement.changed = self._resized

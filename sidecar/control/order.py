@@ -61,7 +61,7 @@ class Order:
             DocumentError: also for what does not belong to this order.
         """
         what = fields.text("what", choices=ORDERS)
-        for key, (owners, _) in _OF_SOME.items():
+        for key, (owners, _) in _FIELDS_OF_ORDERS.items():
             if fields.has(key) and what not in owners:
                 belongs = " or ".join(map(repr, owners))
                 raise fields.refuse(key, f"belongs to the order {belongs}, not to {what!r}")
@@ -75,14 +75,16 @@ class Order:
             why=fields.text("why", most=MOST_WHY) if fields.value("why", "") else "",
             node=fields.text("node", most=MOST_NAME) if fields.has("node") else None,
             uid=uid,
-            **{key: read(fields) for key, (_, read) in _OF_SOME.items() if fields.has(key)},
+            **{
+                key: read(fields) for key, (_, read) in _FIELDS_OF_ORDERS.items() if fields.has(key)
+            },
         )
         fields.done()
         return order
 
     def to_json(self) -> dict[str, Any]:
         """Write it without the fields of other orders."""
-        others = {key for key, (owners, _) in _OF_SOME.items() if self.what not in owners}
+        others = {key for key, (owners, _) in _FIELDS_OF_ORDERS.items() if self.what not in owners}
         others |= set() if self.node else {"node"}
         others |= {"plan"} if self.plan is None else set()
         others |= {"uid"} if self.listener else {"uid", "listener"}
@@ -101,7 +103,7 @@ def _length(fields: Fields) -> float:
 
 
 # Fields that not every order has: whose, and how it is read.
-_OF_SOME: dict[str, tuple[tuple[str, ...], Callable[[Fields], Any]]] = {
+_FIELDS_OF_ORDERS: dict[str, tuple[tuple[str, ...], Callable[[Fields], Any]]] = {
     "for_seconds": (("pause",), _length),
     "server": (("resume",), lambda fields: fields.text("server")),
     "listener": (("resume",), lambda fields: fields.text("listener", most=MOST_NAME)),

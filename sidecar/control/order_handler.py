@@ -30,7 +30,7 @@ from solver_lambda.documents.units import format_duration, format_size
 log = logging.getLogger(__name__)
 
 
-def given_back(
+def tell_given_back(
     names: Collection[str],
     state: SidecarState,
     readings: Mapping[str, ServerReading],
@@ -271,7 +271,7 @@ class OrderHandler:
 
     def _given_back(self, names: Collection[str]) -> str:
         changed = self._enforcement.changed
-        return given_back(names, self._store.now, self._actuator.readings, changed)
+        return tell_given_back(names, self._store.now, self._actuator.readings, changed)
 
     def _rollback(self, order: Order) -> str:
         self._refuse_if_paused()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sidecar.config.node import ServerConfig
 from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
-from sidecar.control.size_reason import of_which_change
+from sidecar.control.size_reason import reason_with_planned_change
 from sidecar.observation_cycle import ObservationCycle
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.known_listeners import listened_place
@@ -211,7 +211,7 @@ def _keep_reason(
 def _last_change(state: SidecarState, name: str) -> dict[str, Any] | None:
     if (change := state.last_changes.get(name)) is None:
         return None
-    words = of_which_change(change.words, change.from_bytes, change.to_bytes)
+    words = reason_with_planned_change(change.words, change.from_bytes, change.to_bytes)
     return {**asdict(change), "words": words}
 
 

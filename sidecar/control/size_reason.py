@@ -10,7 +10,7 @@ from solver_lambda.documents.words import reason_words
 _HOW_MUCH = re.compile(r"^([\d.,]+ [KMGT]?i?B) (more|less)\b(?! than )")
 
 
-def of_which_change(reason: str, from_bytes: int, to_bytes: int) -> str:
+def reason_with_planned_change(reason: str, from_bytes: int, to_bytes: int) -> str:
     """Return a reason, and whose it is where it begins with another amount than that between the
     sizes that there were. A plan counts from the one before it, which perhaps was never reached;
     its milliseconds are of that amount only."""

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from sidecar.base.ended_after import handshake_ended_after
+from sidecar.base.connection_deadlines import handshake_ended_after
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ServiceConfig

@@ -22,14 +22,14 @@ import numpy.typing as npt
 
 from sidecar.look.followed_keys import NEVER, FollowedKey, FollowedKeys
 from sidecar.look.key_scan import KeyScan
-from sidecar.look.looked_server import (
+from sidecar.look.question_cost import within_own_time
+from sidecar.look.question_encoding import packed
+from sidecar.look.server_questions import (
     MOST_AT_ONCE,
     CannotBeLookedAtError,
     LookedServer,
     Told,
 )
-from sidecar.look.question_cost import within_own_time
-from sidecar.look.question_encoding import packed
 from sidecar.samples.batch import Batch, record_type
 from sidecar.samples.wire_format import (
     DEFAULT_MODULUS,

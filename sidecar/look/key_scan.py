@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
+from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer
 
 # Keys of one call, which keeps the server from its clients for some 0.2 ms.
 _MOST, _FEWEST = 200, 4

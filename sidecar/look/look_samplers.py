@@ -14,8 +14,8 @@ from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, why_not_looked_at
 from sidecar.look.question_cost import QuestionCost, pause_seconds
+from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer, why_not_looked_at
 from sidecar.samples.batch import Batch
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.own_questions import OwnQuestions

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import LOOK_COST_RATIO
 from sidecar.look.idle_time_sampler import MOST_KEYS
-from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.question_cost import INTERVAL_SECONDS
 from sidecar.look.server_look import Seen, ServerLook
+from sidecar.look.server_questions import CannotBeLookedAtError
 from sidecar.servers.connection.server_connection import NONSENSE
 
 # The share of a look for finding one server's keys, while the others wait; and the least time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
+from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer, Told
 
 INTERVAL_SECONDS = 1.0
 """Between two rounds, at least; the server's clock has seconds."""

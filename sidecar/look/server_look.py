@@ -14,8 +14,8 @@ from sidecar.curves.guarded_monitor import MOST_RATE
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer, Told
 from sidecar.look.question_cost import INTERVAL_SECONDS, QuestionCost, pause_seconds
+from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer, Told
 from sidecar.servers.connection.reading_window import ReadingWindow
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.connection.server_reading import ServerReading

@@ -13,7 +13,7 @@ from sidecar.base.plain_text import plain
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.curve_readiness import no_curve_reason
-from sidecar.look.looked_server import CannotBeLookedAtError, LookedServer
+from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.servers.connection.redis_server import RedisServer
@@ -28,7 +28,7 @@ from sidecar.servers.connection.server_errors import (
 from sidecar.servers.connection.server_lock import holder_of
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampled
-from sidecar.servers.sizes.remembered_work import taken_work
+from sidecar.servers.sizes.queue_or_cache import taken_work
 from sidecar.state.node_lock import lock_paths, locked_by
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import load_state

@@ -13,7 +13,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.apply_transitions import apply_in_order, cut_who_came, due
+from sidecar.servers.apply_transitions import apply_in_order, due, resize_returned_server
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.convergence import Convergence
@@ -220,7 +220,9 @@ class Actuator(WatchedServers):
                 if self._stop.is_set():
                     return
                 if not self.looks_on:
-                    cut_who_came(watch, self.intermediate_sizes.sizes_bytes, self._metrics)
+                    resize_returned_server(
+                        watch, self.intermediate_sizes.sizes_bytes, self._metrics
+                    )
             self.at_seconds = time.time()
             tell_primaries(self._watches.values())
             self.readings = {name: w.last for name, w in self._watches.items() if w.last}

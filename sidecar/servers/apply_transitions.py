@@ -83,13 +83,15 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
     return True
 
 
-def cut_who_came(watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics) -> None:
+def resize_returned_server(
+    watch: ServerWatch, sizes_bytes: Mapping[str, int], metrics: Metrics
+) -> None:
     """A server that was just found to be another process, or to answer again, first of all gives
     what it has above its size. Until then the sum may exceed the budget. One that does not evict
     gets what its own file lacks, which nobody else has taken yet: it would keep that size, and
     refuse writes."""
     size_bytes = sizes_bytes.get(watch.name)
-    if size_bytes is None or not watch.has_come():
+    if size_bytes is None or not watch.take_arrival():
         return
     state = watch.state(size_bytes)
     may_be_set = state.reachable and not state.refuses and not state.held

@@ -162,7 +162,7 @@ def _words(size_bytes: int) -> str:
     return format_size(size_bytes) if size_bytes else "no limit"
 
 
-def _has_again(watch: ServerWatch, held_bytes: int | None) -> bool:
+def _put_back_by_hand(watch: ServerWatch, held_bytes: int | None) -> bool:
     """Put back after a slip what it was given by hand, for which the others made room."""
     if held_bytes is None:
         return False
@@ -186,12 +186,14 @@ def note_manual_resizes(
     }
     least = {name: watch.least_bytes() or 0 for name, watch in watches.items()}
     for name, watch in watches.items():
-        size_bytes = watch.taken_by_hand()
+        size_bytes = watch.take_size_by_hand()
         if size_bytes is None or not watch.evicts or not counts:
             continue
         if manual_resizes is not None and manual_resizes.note(name, size_bytes, fixed, least):
             fixed[name] = size_bytes
-        elif manual_resizes is None or not _has_again(watch, manual_resizes.held_bytes(name)):
+        elif manual_resizes is None or not _put_back_by_hand(
+            watch, manual_resizes.held_bytes(name)
+        ):
             watch.contest(size_bytes)
     if manual_resizes is not None:
         manual_resizes.tell_gathered()

@@ -25,7 +25,7 @@ from sidecar.servers.size_refusal import SizeRefusal
 from sidecar.servers.sizes.held_memory import HeldMemory
 from sidecar.servers.sizes.intermediate_sizes import MemoryNeed
 from sidecar.servers.sizes.kept_size import why_kept
-from sidecar.servers.sizes.remembered_work import with_remembered_work
+from sidecar.servers.sizes.queue_or_cache import with_remembered_work
 from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.sizes.transitions import ServerState
 from sidecar.servers.unseen_restarts import note_process
@@ -60,7 +60,7 @@ class ServerWatch:
         self._full_bytes = 0  # in which it evicted between its last two readings
         self._follows_from = -math.inf  # monotonic: its sampler gets no settings before it
         self._restarts_from = -math.inf  # monotonic: a hang-up before it is no sign of a restart
-        self._has_come = self._is_new = self._is_read = False
+        self._arrived = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
         self._at_most_bytes: float | None = None
         self._sampler = ServerSampler(server, sampling, metrics)
@@ -108,7 +108,7 @@ class ServerWatch:
             self.refusal.take_back()
             self._contested_bytes = None
             self._window = ReadingWindow()
-        self._has_come = self._has_come or is_back or (is_new and self._last is not None)
+        self._arrived = self._arrived or is_back or (is_new and self._last is not None)
         self._window.add(reading)
         last, self._last = self._last, reading
         self._full_bytes = 0
@@ -136,11 +136,11 @@ class ServerWatch:
             self.contact.sets_slowly = True
             self._follows_from = began + (1 + _SLOW_REST) * took_seconds
 
-    def has_come(self) -> bool:  # another process, or answers again, since the last call
-        has_come, self._has_come = self._has_come, False
+    def take_arrival(self) -> bool:  # another process, or answers again, since the last call
+        has_come, self._arrived = self._arrived, False
         return has_come
 
-    def taken_by_hand(self) -> int | None:
+    def take_size_by_hand(self) -> int | None:
         """Return the size that somebody else has set since the last call; 0 is no limit."""
         size_bytes, self._by_hand_bytes = self._by_hand_bytes, None
         return size_bytes

@@ -13,9 +13,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from sidecar.base.rate_limit import RateLimit
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.sidecar_view import SidecarView
-from sidecar.web.access import OwnNames
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
+from sidecar.web.host_header import OwnNames
 from sidecar.web.page import load_page
 from sidecar.web.shared_answers import LatestAnswer, PacedAnswers, SharedAnswer
 from solver_lambda.documents.json_text import parse_json

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.account import Account, read_account
-from infra.cell_alarms import QUIET_HOURS
+from infra.alarms import QUIET_HOURS
 from infra.configuration import ALARMS_OF_A_FUNCTION, read_configuration
 from infra.names import place
 from solver_lambda.documents.reader import Fields

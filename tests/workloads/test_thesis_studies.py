@@ -21,7 +21,7 @@ from workloads.experiment.thesis.ten_hours_play import (
     best_fixed_bytes,
     loads,
 )
-from workloads.experiment.thesis.ten_hours_told import (
+from workloads.experiment.thesis.ten_hours_tables import (
     change_ratio,
     of_clients,
     of_reads,

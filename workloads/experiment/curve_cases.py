@@ -19,8 +19,8 @@ from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.shards import Shards
 from sidecar.look.idle_time_sampler import IdleTimeSampler
-from sidecar.look.looked_server import LookedServer
 from sidecar.look.question_cost import QuestionCost, pause_seconds
+from sidecar.look.server_questions import LookedServer
 from sidecar.samples.batch import Batch
 from sidecar.samples.receiver import SampleReceiver
 from sidecar.servers.connection.server_reading import ServerReading

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 from redis._parsers.resp2 import _RESP2Parser
 
-from sidecar.base.ended_after import ended_after, handshake_ended_after, watch_deadlines
+from sidecar.base.connection_deadlines import ended_after, handshake_ended_after, watch_deadlines
 
 # MEMORY STATS has the most: some for each of many databases.
 MOST_PARTS = 1 << 14

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import HEADROOM_RATIO, least_maxmemory_bytes
-from sidecar.servers.sizes.remembered_work import remember_replicas
+from sidecar.servers.sizes.queue_or_cache import remember_replicas
 from sidecar.state.state_store import StateStore
 
 # Memory that is needed for less than a minute goes back to those who gave it.

@@ -35,7 +35,7 @@ from sidecar.control.client import (
 )
 from sidecar.control.history import History
 from sidecar.control.order import Order
-from sidecar.control.size_reason import of_which_change
+from sidecar.control.size_reason import reason_with_planned_change
 from sidecar.curves.remembered import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.units import format_size
@@ -714,16 +714,16 @@ def test_it_knows_how_far_back_one_looks() -> None:
 def test_milliseconds_stand_beside_the_amount_that_they_were_computed_for() -> None:
     words = "128 KiB less cost it 0.02079 ms (1 ms to 1.021 ms), which others more than save"
     have, step = 13 << 20, 128 << 10
-    assert of_which_change(words, have, have - step) == words
-    assert of_which_change(f"shrinks: {words}", have, have - step) == f"shrinks: {words}"
+    assert reason_with_planned_change(words, have, have - step) == words
+    assert reason_with_planned_change(f"shrinks: {words}", have, have - step) == f"shrinks: {words}"
     # On its way, by several plans: 128 KiB are the last one's.
     for change in (-step - 1024, step, -8 * step):
-        said = of_which_change(f"shrinks: {words}", have, have + change)
+        said = reason_with_planned_change(f"shrinks: {words}", have, have + change)
         was = format_size(have + change + step)
         assert said == words.replace("less", f"less than the {was} planned before")
-        assert of_which_change(said, have, have + change) == said
-    assert of_which_change(words, 0, have) == words
-    assert of_which_change("given back", have, have - step) == "given back"
+        assert reason_with_planned_change(said, have, have + change) == said
+    assert reason_with_planned_change(words, 0, have) == words
+    assert reason_with_planned_change("given back", have, have - step) == "given back"
 
 
 def _sentences(name: str, changes: dict[str, Any], **config: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sidecar.config.node import read_config
-from sidecar.control.control_plane import Yardstick
+from sidecar.control.control_plane import MissWeights
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import GrowthMargin
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
@@ -119,7 +119,7 @@ def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_measured_latency_is_another_one_once_it_has_moved_by_a_tenth() -> None:
-    yardstick, node = Yardstick(), Node(1)
+    yardstick, node = MissWeights(), Node(1)
     assert yardstick.look(node.judge()) is None
     told = []
     for latency in (0.0215, 0.0225, 0.0215):

@@ -25,9 +25,9 @@ from tests.sidecar.black_hole import BlackHole
 from tests.sidecar.daemon.test_closed_loop import CYCLE, Load, plan_of, wait_for
 from tests.sidecar.fixtures import WriteNode
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
-from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.own_address import own_address
+from tests.sidecar.simultaneous_open import connect_from, stranger_beside_a_server
 from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_node import sidecar_in_thread
 from workloads.local_server import LocalServer

@@ -27,9 +27,9 @@ from sidecar.config.node import load_config
 from sidecar.look.local_servers import LocalServer as LocalFound
 from sidecar.look.local_servers import local_servers
 from sidecar.look.look_rights import acl_line
-from sidecar.look.looked_server import CannotBeLookedAtError
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import Access, named_servers, node_config, node_text
+from sidecar.look.server_questions import CannotBeLookedAtError
 from tests.secret_file import write_secret
 from tests.sidecar.altered_server import altered
 from tests.sidecar.fixtures import StartServer

@@ -21,11 +21,11 @@ from sidecar.config.node import ServerConfig
 from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
-from sidecar.look.looked_server import LookedServer
 from sidecar.look.looking import Looking, Refused
 from sidecar.look.node_file import node_config
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS
 from sidecar.look.server_look import ServerLook, extended
+from sidecar.look.server_questions import LookedServer
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
 from solver_lambda.documents.curve import MissRatioCurve

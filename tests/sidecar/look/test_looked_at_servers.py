@@ -12,13 +12,13 @@ import pytest
 
 from sidecar.base.metrics import Metrics
 from sidecar.daemon import Sidecar
-from sidecar.look import idle_time_sampler, look_samplers, looked_server
+from sidecar.look import idle_time_sampler, look_samplers, server_questions
 from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.idle_time_sampler import IdleTimeSampler
 from sidecar.look.key_scan import MOST_CALLS, KeyScan
 from sidecar.look.look_samplers import LookSamplers
-from sidecar.look.looked_server import CannotBeLookedAtError, Told
 from sidecar.look.question_cost import MOST_PAUSE_SECONDS, pause_seconds
+from sidecar.look.server_questions import CannotBeLookedAtError, Told
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.connection.own_questions import OwnQuestions
 from sidecar.servers.connection.redis_server import RedisServer
@@ -190,7 +190,7 @@ def test_a_key_that_no_look_gets_past_is_told_of(
     looked: Looked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SCAN answers with a name of more than a reply may have."""
-    monkeypatch.setattr(looked_server, "SCAN_BYTES", MOST_REPLY_BYTES)
+    monkeypatch.setattr(server_questions, "SCAN_BYTES", MOST_REPLY_BYTES)
     name = "x" * (MOST_REPLY_BYTES + 1)
     with looked("64mb", lambda one: one.client.set(name, "value")) as (server, sidecar):
         why = (
@@ -484,7 +484,7 @@ def test_after_a_flood_of_keys_that_are_gone_others_are_followed_again(
         server.client.mset({f"{prefix}{place}": "x" for place in range(keys)})
 
     fill("many", 60_000)
-    looked_at = looked_server.LookedServer(load_node({"s0": server.url}).servers[0])
+    looked_at = server_questions.LookedServer(load_node({"s0": server.url}).servers[0])
     sampler = IdleTimeSampler(looked_at, looked_at.begin(), most_keys=300)
     _, now = sampler.round(looked_at.tell)
     assert not sampler.is_too_thin(now)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sidecar.config.node import ServerConfig
 from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.look_samplers import LookSampler
-from sidecar.look.looked_server import LookedServer
 from sidecar.look.question_encoding import number_in
 from sidecar.look.scan_reply import MOST_NAME_BYTES, read_scan
+from sidecar.look.server_questions import LookedServer
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.connection.own_questions import OwnQuestions
 from tests.sidecar.fixtures import StartServer

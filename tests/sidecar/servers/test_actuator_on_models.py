@@ -317,7 +317,7 @@ def test_who_comes_back_is_cut_only_where_sizes_are_set(
     cut: list[str] = []
     monkeypatch.setattr(
         module,
-        "cut_who_came",
+        "resize_returned_server",
         lambda watch, sizes, metrics: cut.append(watch.name) if sizes and metrics else None,
     )
     node.actuator.watch()

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.servers.apply_transitions import apply_in_order, apply_transition, cut_who_came
+from sidecar.servers.apply_transitions import (
+    apply_in_order,
+    apply_transition,
+    resize_returned_server,
+)
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.side_by_side import answers
 from sidecar.servers.sizes.transitions import (
@@ -150,7 +154,7 @@ def test_who_came_with_more_than_its_size_gives_it(
     node: Node, used_mib: int, is_gentle: bool
 ) -> None:
     moved = Counted(node, "transitions")
-    cut_who_came(come_back(node, 48, used_mib), SIZES, node.metrics)
+    resize_returned_server(come_back(node, 48, used_mib), SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == 24 * MIB
     assert node.servers[0].is_as_it_was is not is_gentle
     assert moved.more == [1 + is_gentle, 0]
@@ -163,7 +167,7 @@ def test_who_came_in_shrink_mode_is_not_put_into_it_again(node: Node) -> None:
     node.servers[0].used_bytes = 25 * MIB
     came = next(one for one in answers(node.actuator._watches.values()) if one.name == "s0")
     assert came.state(24 * MIB).in_shrink_mode
-    cut_who_came(came, SIZES, node.metrics)
+    resize_returned_server(came, SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == 24 * MIB
     assert moved.more == [1, 0]
 
@@ -171,14 +175,14 @@ def test_who_came_in_shrink_mode_is_not_put_into_it_again(node: Node) -> None:
 @pytest.mark.parametrize("maxmemory_mib", [8, 24])
 def test_who_came_with_no_more_than_its_size_is_left_alone(node: Node, maxmemory_mib: int) -> None:
     moved = Counted(node, "transitions")
-    cut_who_came(come_back(node, maxmemory_mib), SIZES, node.metrics)
+    resize_returned_server(come_back(node, maxmemory_mib), SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == maxmemory_mib * MIB
     assert moved.more == [0, 0]
 
 
 def test_who_came_with_less_than_its_size_and_does_not_evict_gets_it(node: Node) -> None:
     moved = Counted(node, "transitions")
-    cut_who_came(come_back(node, 8, evicts=False), SIZES, node.metrics)
+    resize_returned_server(come_back(node, 8, evicts=False), SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == 24 * MIB
     assert moved.more == [1, 0]
 
@@ -190,16 +194,16 @@ def test_who_came_with_less_and_may_not_be_set_is_left_alone(node: Node, why: st
     moved = Counted(node, "transitions")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(came, "state", lambda _: state)
-        cut_who_came(came, SIZES, node.metrics)
+        resize_returned_server(came, SIZES, node.metrics)
     assert node.servers[0].maxmemory_bytes == 8 * MIB
     assert moved.more == [0, 0]
 
 
 def test_who_has_no_size_yet_or_was_there_all_along_is_not_cut(node: Node) -> None:
-    cut_who_came(come_back(node, 48), {"s1": 24 * MIB}, node.metrics)
+    resize_returned_server(come_back(node, 48), {"s1": 24 * MIB}, node.metrics)
     assert node.servers[0].maxmemory_bytes == 48 * MIB
     node.servers[1].maxmemory_bytes = 40 * MIB
     for one in answers(node.actuator._watches.values()):
         if one.name == "s1":
-            cut_who_came(one, SIZES, node.metrics)
+            resize_returned_server(one, SIZES, node.metrics)
     assert node.servers[1].maxmemory_bytes == 40 * MIB

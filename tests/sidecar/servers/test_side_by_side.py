@@ -235,7 +235,7 @@ def test_a_size_whose_reply_was_lost_is_not_taken_for_somebodys(
         client.config_set("maxmemory", size)
         wait_until(read, node.metrics.snapshot)
         wait_until(read, node.metrics.snapshot)
-        assert watch.taken_by_hand() == by_hand
+        assert watch.take_size_by_hand() == by_hand
 
 
 def test_sizes_without_an_answer_are_forgotten_after_a_while() -> None:

@@ -32,8 +32,8 @@ from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.status_document import spreds_version
 from sidecar.web import operators_server
 from sidecar.web import shared_answers as shared_module
-from sidecar.web.access import is_own_name
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
+from sidecar.web.host_header import is_own_name
 from sidecar.web.operators_server import LIMITS, OperatorsServer
 from sidecar.web.routes import MOST_BODY_BYTES
 from sidecar.web.shared_answers import SharedAnswer

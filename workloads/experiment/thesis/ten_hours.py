@@ -28,7 +28,7 @@ from workloads.experiment.thesis.ten_hours_play import (
     play,
     trace_keys,
 )
-from workloads.experiment.thesis.ten_hours_told import (
+from workloads.experiment.thesis.ten_hours_tables import (
     change_ratio,
     measured_ways,
     tables,

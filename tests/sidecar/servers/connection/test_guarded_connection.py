@@ -35,8 +35,8 @@ from solver_lambda.http.listening_sockets import (
 )
 from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
-from tests.sidecar.opened_from_both_sides import connect_from, stranger_beside_a_server
 from tests.sidecar.other_user import strangers_listener
+from tests.sidecar.simultaneous_open import connect_from, stranger_beside_a_server
 from workloads.local_server import free_port
 
 
@@ -67,7 +67,7 @@ from solver_lambda.http.listening_sockets import is_of_this_machine
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError
 from tests.sidecar.other_user import strangers_listener
-from tests.sidecar.opened_from_both_sides import connect_from
+from tests.sidecar.simultaneous_open import connect_from
 print("ready", flush=True)
 port, at = int(input()), ("127.0.0.1", int(input()))
 redis.Connection._connect = lambda _: connect_from(port, at)

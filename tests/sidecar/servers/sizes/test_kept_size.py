@@ -15,7 +15,7 @@ from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.sizes import held_memory
 from sidecar.servers.sizes.promotions import follow_roles
-from sidecar.servers.sizes.remembered_work import with_remembered_work
+from sidecar.servers.sizes.queue_or_cache import with_remembered_work
 from sidecar.servers.sizes.reserved_memory import excess_bytes, unmovable
 from tests.sidecar.actuated_node import BUDGET, MB, ActuatedNode, fill
 from tests.sidecar.fixtures import MakeNode, StartServer, WriteNode

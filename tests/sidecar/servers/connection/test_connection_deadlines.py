@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from sidecar.base import ended_after as deadlines
-from sidecar.base.ended_after import ended_after, watch_deadlines
+from sidecar.base import connection_deadlines as deadlines
+from sidecar.base.connection_deadlines import ended_after, watch_deadlines
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.config.node import ServerConfig, TlsConfig
 from sidecar.controllers.solver_service import ServiceError, SolverService
