@@ -12,8 +12,8 @@ from infra.costs.price_list import PriceList
 from infra.costs.terms import TERMS, Term
 from infra.costs.workload import ALWAYS_ON, CONTROLLERS, Workload, latency_seconds, machines
 
+# By the way that is always on, and by whether the free tier counts.
 BreakEvens = Mapping[str, Mapping[str, int | None]]
-"""By the way that is always on, and by whether the free tier counts."""
 
 
 @dataclasses.dataclass(frozen=True)

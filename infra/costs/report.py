@@ -33,8 +33,8 @@ from infra.costs.workload import (
 )
 from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 
+# A year of hourly cycles for one node, without the free tier and the stack's shared terms.
 TARGET_USD = 0.25
-"""A year of hourly cycles for one node, without the free tier and the stack's shared terms."""
 NOT_INCLUDED = (
     "Free, and so not listed: SNS' deliveries to SQS, traffic between services and nodes of one\n"
     "region, S3's DELETEs and expiries. Not included: what a node pays to reach AWS (NAT gateway,\n"

@@ -14,13 +14,13 @@ from infra.costs.workload import DAYS, MONTHS
 CYCLES_PER_DAY = 24
 DURATION_SECONDS = 60
 MEMORY_GB = 1
+# PUTs, and as many GETs: the observation and the plan.
 REQUESTS_PER_CYCLE = 2
-"""PUTs, and as many GETs: the observation and the plan."""
 STORED_GB = 0.28
 # The text only says that $1.92 is 0.85 % of it, which is $225.9. With this its 606 cycles a day
 # come out.
+# A year of the thesis' always-on machine.
 ALWAYS_ON_USD = 223.8
-"""A year of the thesis' always-on machine."""
 
 PUBLISHED_USD = 1.92
 PUBLISHED_USD_WITHOUT_FREE_TIER = 10.13

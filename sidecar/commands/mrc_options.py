@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# Of the first one exactly; the others are simulated, as Redis evicts with its usual settings.
 POLICIES = ("allkeys-lru", "allkeys-lfu")
-"""Of the first one exactly; the others are simulated, as Redis evicts with its usual settings."""
 TICKS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+# More than a picture has pixels for, and still printed at once.
 MOST_POINTS = 100_000
-"""More than a picture has pixels for, and still printed at once."""
+# Where each size is counted by itself, one for a hit ratio is found among so many.
 HIT_RATIO_STEPS = 100
-"""Where each size is counted by itself, one for a hit ratio is found among so many."""
+# Each is a cache with memory of its own.
 MOST_SIMULATED_POINTS = 1_000
-"""Each is a cache with memory of its own."""
 
 
 def _whole(text: str) -> int:

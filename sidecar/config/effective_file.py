@@ -20,8 +20,8 @@ from sidecar.samples.wire_format import DEFAULT_MODULUS
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
 from solver_lambda.documents.units import format_duration, format_size, parse_duration, parse_size
 
+# By their names in the file, as people write them; ``None``: it has none.
 Options = dict[str, object]
-"""By their names in the file, as people write them; ``None``: it has none."""
 _HOW_MANY = {"rate", "threshold", "modulus"}  # a file has one of two ways, and is told in one
 
 

@@ -12,9 +12,10 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
+from sidecar.control.part_taken_back import sizes_with_one_back
 from sidecar.control.plan_outcome import Check, PlanOutcome
+from sidecar.control.room_givers import RoomGivers
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.served_reads import FULL_RATIO
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.control_state import Wait
 from sidecar.state.state_store import StateStore
@@ -23,46 +24,6 @@ from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_duration, format_size
 
 log = logging.getLogger(__name__)
-
-
-class RoomGivers:
-    """Knows who on one node lost keys as it made room for others, and misses them until it is full.
-
-    No plan is to blame for what such a server misses, nor is one that comes next.
-
-    Attributes:
-        refilling: servers that have what is planned for them again, or are on the way there, and
-            hold less than before; for a cycle at most, as loads change.
-    """
-
-    def __init__(self) -> None:
-        self.refilling: set[str] = set()
-        self._used_bytes: dict[str, int] = {}
-        self._lost: dict[str, tuple[int, float]] = {}
-
-    def look(
-        self,
-        readings: Mapping[str, ServerReading | None],
-        giving: Collection[str],
-        targets_bytes: Mapping[str, int],
-        cycle_seconds: float,
-    ) -> None:
-        """Look who gives and who fills again. ``giving``: those that have other sizes for now."""
-        for name, reading in readings.items():
-            if reading is None:
-                continue
-            used_bytes, at_seconds = reading.counted_bytes, reading.at_seconds
-            if name in giving:
-                held_bytes, _ = self._lost.get(name, (self._used_bytes.get(name, used_bytes), 0.0))
-                self._lost[name] = held_bytes, at_seconds
-                continue
-            self._used_bytes[name] = used_bytes
-            held_bytes, gave_at_seconds = self._lost.get(name, (0, 0.0))
-            held_bytes = min(held_bytes, targets_bytes.get(name, held_bytes))
-            is_over = at_seconds > gave_at_seconds + cycle_seconds
-            if is_over or used_bytes >= FULL_RATIO * held_bytes:
-                self._lost.pop(name, None)
-        self.refilling = self._lost.keys() - set(giving)
 
 
 # Doubled with each plan in a row that failed, from one cycle on.
@@ -319,25 +280,3 @@ class PlanVerification:
 def wait_seconds(cycle_seconds: float, failures: int) -> float:
     """Return how long no plan is carried out after so many in a row that failed."""
     return cycle_seconds * float(1 << min(failures, _MOST_DOUBLINGS))
-
-
-def sizes_with_one_back(
-    name: str, before_bytes: Mapping[str, int], now_bytes: Mapping[str, int], budget_bytes: int
-) -> dict[str, int]:
-    """Return all sizes now, but ``name`` has what it had before. Where that exceeds the budget,
-    those that have grown since give it back, in proportion to what they got and no more than
-    that."""
-    sizes = {**now_bytes, name: before_bytes[name]}
-    excess_bytes = sum(sizes.values()) - budget_bytes
-    grown = {
-        other: size - before_bytes[other]
-        for other, size in sizes.items()
-        if size > (before_bytes.get(other) or size)
-    }
-    grown_bytes = sum(grown.values())
-    if excess_bytes > 0 and grown_bytes:
-        for other, more_bytes in grown.items():
-            sizes[other] -= min(more_bytes, -(-more_bytes * excess_bytes // grown_bytes))
-    # A server that got nothing gives nothing.
-    sizes[name] -= max(0, min(sizes[name], sum(sizes.values()) - budget_bytes))
-    return sizes

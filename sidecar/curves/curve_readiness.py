@@ -9,8 +9,8 @@ from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.planning.quiet_servers import QUIET_READS
 
 FEWEST_SAMPLES = 100
+# Of its keys: who is written so much in a window, and not read, does not sleep.
 WRITTEN_SHARE = 0.01
-"""Of its keys: who is written so much in a window, and not read, does not sleep."""
 
 
 def no_curve_reason(reading: ServerReading) -> str | None:

@@ -86,8 +86,8 @@ _DRAW = CFUNCTYPE(c_double, c_double)
 _ADD = CFUNCTYPE(None, c_double, c_int)
 
 FloatArray = npt.NDArray[np.float64]
+# Sizes in bytes, and the ids of the objects that reads at them were of; shapes (n,).
 Moves = tuple[FloatArray, npt.NDArray[np.uint64]]
-"""Sizes in bytes, and the ids of the objects that reads at them were of; shapes (n,)."""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ IntArray = npt.NDArray[np.int64]
 UIntArray = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
 
+# Instead of a distance: the object was not in the stack, and the server missed it too.
 COLD = -1
-"""Instead of a distance: the object was not in the stack, and the server missed it too."""
+# Instead of a distance: the server has the object since before the stack knew it.
 UNSEEN_HIT = -2
-"""Instead of a distance: the server has the object since before the stack knew it."""
 
 
 class LruStack:

@@ -17,11 +17,11 @@ FloatArray = npt.NDArray[np.float64]
 _PER_OCTAVE = 64
 _COARSE = 8
 # From 128 bytes to 16 TiB; whole numbers, so that whole distances fall on the right side.
+# Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge.
 EDGES_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * _PER_OCTAVE + 1) / _PER_OCTAVE))
-"""Shape (k,): bucket i holds distances in (edge i-1, edge i]; 1.1 % from edge to edge."""
 _EDGES_ADDRESS = EDGES_BYTES.ctypes.data
+# Of the groups' histograms.
 COARSE_EDGES_BYTES: FloatArray = EDGES_BYTES[::_COARSE]
-"""Of the groups' histograms."""
 
 
 class MissRatioHistogram:

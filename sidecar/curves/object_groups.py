@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+# An object's group is its hash, shifted by ``GROUP_SHIFT``, modulo this.
 GROUPS = 16
-"""An object's group is its hash, shifted by ``GROUP_SHIFT``, modulo this."""
 # Bits of the hash that the sampling does not look at (P is 2^32 at most).
 GROUP_SHIFT = 32

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sidecar.servers.connection.server_reading import ServerReading
 
+# Those whose curve is bent from that of exact LRU.
 STACK_POLICIES = ("allkeys-lru", "volatile-lru", "allkeys-random", "volatile-random")
-"""Those whose curve is bent from that of exact LRU."""
 SIMULATED_POLICIES = ("allkeys-lfu", "volatile-lfu")
+# Of those that can be predicted, the ones that never evict a key without a TTL.
 VOLATILE_POLICIES = ("volatile-lru", "volatile-lfu", "volatile-random")
-"""Of those that can be predicted, the ones that never evict a key without a TTL."""
 
 
 def eviction_samples(reading: ServerReading) -> int:

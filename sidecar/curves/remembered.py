@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+# After so many times the longest time between two plans, a count counts half; shape (m,).
 HALF_LIVES_CYCLES = np.array([1 / 12, 1 / 6, 1.0, 6.0])
-"""After so many times the longest time between two plans, a count counts half; shape (m,)."""
+# The place of one such time.
 CYCLE = 2
-"""The place of one such time."""
 STEPS_A_CYCLE = 12
 
 
@@ -26,8 +26,8 @@ class HalfLife(NamedTuple):
     shape: int
 
 
+# Places of rates that are expected as they were at this hour of yesterday, and of last week.
 DAY, WEEK = len(HALF_LIVES_CYCLES), len(HALF_LIVES_CYCLES) + 1
-"""Places of rates that are expected as they were at this hour of yesterday, and of last week."""
 RHYTHMS = (HalfLife(DAY, 3), HalfLife(WEEK, 3))
 HALF_LIVES = (HalfLife(0, 0), HalfLife(1, 1), HalfLife(2, 2), HalfLife(0, 3), HalfLife(3, 3))
 

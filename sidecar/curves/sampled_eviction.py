@@ -17,10 +17,10 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 PER_OCTAVE = 16
+# Shape (k,): sizes of caches for which a curve is bent; 4.4 % from one to the next.
 GRID_BYTES: FloatArray = np.rint(2.0 ** (7 + np.arange(37 * PER_OCTAVE + 1) / PER_OCTAVE))
-"""Shape (k,): sizes of caches for which a curve is bent; 4.4 % from one to the next."""
+# With more, what differs from exact LRU is finer than the grid.
 MOST_SAMPLES = 64
-"""With more, what differs from exact LRU is finer than the grid."""
 
 # Survival is followed in steps of at most a sixteenth of a cache and a quarter of a K-th part, and
 # until e^-8 is left.

@@ -10,8 +10,8 @@ from solver_lambda.planning.quiet_servers import QUIET_READS
 
 # A server that uses this share of its ``maxmemory`` is full.
 FULL_RATIO = 0.97
+# Whoever says more brings no plan into a form that the planner refuses.
 MOST_INSERTED = 1e6
-"""Whoever says more brings no plan into a form that the planner refuses."""
 # One whose keys and bytes differ by no more from window to window does not fill.
 _STEADY_RATIO = 0.05
 # If the server counts less than this share of the reads that its sampler saw, and no more since its

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 HOUR_SECONDS = 3600.0
 _HOURS_A_WEEK = 168
+# How long ago it was the same hour: yesterday, and on this day of the week; shape (2,).
 AGO_HOURS = (24, 168)
-"""How long ago it was the same hour: yesterday, and on this day of the week; shape (2,)."""
 # The next hours count together, for what moves has to be read again. With one hour alone memory
 # goes to and fro; with eight it is late (research/gain.md).
 _AHEAD_HOURS = 3.0

@@ -73,12 +73,12 @@ def record_table(records: Sequence[LookRecord], now_seconds: float) -> npt.NDArr
     return table
 
 
+# Followed of one server, those that are gone included.
 MOST_KEYS = 8_192
-"""Followed of one server, those that are gone included."""
 # At first there are so many of them: the others come and go.
 _FIRST_KEYS = MOST_KEYS * 2 // 3
+# Of a cluster's node: to go through them takes it some .6 s.
 MOST_CLUSTER_KEYS = 500_000
-"""Of a cluster's node: to go through them takes it some .6 s."""
 # The sampled part of a server may grow to so many times the keys that are followed.
 _MOST_GROWTH = 16
 # And so many times are kept while they are looked for: then fewer of them are followed.

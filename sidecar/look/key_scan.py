@@ -20,8 +20,8 @@ _STEP = 0.7
 _CURSOR_BITS = 64
 # At most so many may have keys; Redis has 16 unless told otherwise.
 _MOST_DATABASES = 64
+# In one pass; a server that gives cursors for ever is none.
 MOST_CALLS = 20_000
-"""In one pass; a server that gives cursors for ever is none."""
 
 
 def progress_of(cursor: int) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+# Rights, as an ACL calls them; with all keys (``~*``).
 NEEDED = ("+info", "+scan", "+object|idletime", "+memory|usage", "+pttl")
-"""Rights, as an ACL calls them; with all keys (``~*``)."""
+# Without the first its settings are taken for Redis' defaults; the last is for several dbs.
 WANTED = ("+config|get", "+select")
-"""Without the first its settings are taken for Redis' defaults; the last is for several dbs."""
+# From Redis 7.2 and Valkey on; Redis 7.0 does not know such a right.
 NO_TOUCH = "+client|no-touch"
-"""From Redis 7.2 and Valkey on; Redis 7.0 does not know such a right."""
 
 
 def acl_line(username: str = "spreds-look", *, no_touch: bool = True) -> str:

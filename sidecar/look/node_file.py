@@ -23,8 +23,8 @@ from sidecar.config.node import (
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.units import format_duration
 
+# Of each backend, where nobody says it.
 DEFAULT_LATENCY_SECONDS = 10e-3
-"""Of each backend, where nobody says it."""
 _SOURCE = "spreds look"
 # At most half of an equal share.
 _LEAST_SHARE = 2

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer, Told
 
+# Between two rounds, at least; the server's clock has seconds.
 INTERVAL_SECONDS = 1.0
-"""Between two rounds, at least; the server's clock has seconds."""
 # Of the time that a key stays, between two rounds.
 _OF_AGE = 0.01
 _MOST_INTERVAL_SECONDS = 10.0
+# Whatever a round cost: what others ask of the server counts for its commands, too.
 MOST_PAUSE_SECONDS = 60.0
-"""Whatever a round cost: what others ask of the server counts for its commands, too."""
 # A core of a server has so many microseconds in a second.
 _SECOND = 1e6
 # Until a server has told what a command takes.

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import redis
 
+# Keys of longer names, of which a client could make very many, are not followed.
 MOST_NAME_BYTES = 512
-"""Keys of longer names, of which a client could make very many, are not followed."""
+# Of an answer; longer names are passed over, and not kept.
 MOST_BYTES = 64 << 20
-"""Of an answer; longer names are passed over, and not kept."""
 # One answer has at most so many. Asked for 200 keys, a server gives those of a few table places.
 _MOST_NAMES = 10_000
 _PART_BYTES = 65536

@@ -36,8 +36,8 @@ from solver_lambda.documents.words import reason_words
 _NO_TOUCH_SINCE = (7, 2)
 
 _PART_BYTES = 65536
+# Questions after keys: others wait for all that a server finds in one go (``bench look``).
 MOST_AT_ONCE = 64
-"""Questions after keys: others wait for all that a server finds in one go (``bench look``)."""
 _DIGITS = re.compile(r"[0-9]{1,9}")  # int() takes other ones too, and fails on very many
 
 

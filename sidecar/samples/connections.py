@@ -21,12 +21,12 @@ from sidecar.samples.connection import Connection, peer_of
 from sidecar.samples.wire_format import MAX_BATCH_BYTES
 from sidecar.samples.zmtp import ZmtpError
 
+# A server sends a batch a second at least.
 PATIENCE_SECONDS = 10.0
-"""A server sends a batch a second at least."""
+# So long a stranger is not hung up on for the next one of the same crowd.
 GRACE_SECONDS = 1.0
-"""So long a stranger is not hung up on for the next one of the same crowd."""
+# Connections of a server's own process without a secret: an old one may not have ended.
 MOST_OF_A_SERVER = 2
-"""Connections of a server's own process without a secret: an old one may not have ended."""
 _READ_BYTES = 256 << 10
 # While another thread calculates, each of our calls waits so long for its turn. With Python's 5 ms
 # a million samples a second are too many beside a plan that takes a second.

@@ -17,8 +17,8 @@ from sidecar.samples.wire_format import SEQUENCES_OF_A_SAMPLER
 log = logging.getLogger(__name__)
 
 DRAIN_BATCHES = 4096
+# Connections that have shown no secret; a server has one for a moment when it connects.
 MOST_STRANGERS = 16
-"""Connections that have shown no secret; a server has one for a moment when it connects."""
 
 CROWD_SECONDS = 60.0
 

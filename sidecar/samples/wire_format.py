@@ -24,14 +24,14 @@ FLAG_TTL = 1
 FLAG_SIZE_KNOWN = 2
 FLAG_TTL_KNOWN = 4
 FLAG_SIZE_ALLOCATED = 8
+# A record's db when the sampler does not know it, and a flush's when it means every db.
 UNKNOWN_DB = 0xFFFF
-"""A record's db when the sampler does not know it, and a flush's when it means every db."""
+# P, unless an operator chooses another one.
 DEFAULT_MODULUS = 1 << 24
-"""P, unless an operator chooses another one."""
 MAX_MODULUS = 1 << 32
+# A gap of so many sequence numbers means that another sampler began, as when a module is loaded
+# again.
 SEQUENCES_OF_A_SAMPLER = 1 << 22
-"""A gap of so many sequence numbers means that another sampler began, as when a module is loaded
-again."""
 
 # Of the hash.
 K0, K1, K2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x8CB92BA72F3D8DD7

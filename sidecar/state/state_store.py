@@ -29,8 +29,8 @@ from solver_lambda.documents.reader import DocumentError
 log = logging.getLogger(__name__)
 
 MAX_STATE_BYTES = 16 * 1024 * 1024
+# What an update does beside something else, so that nobody sees one without the other.
 Note = Callable[[SidecarState], None]
-"""What an update does beside something else, so that nobody sees one without the other."""
 
 
 def note_nothing(_: SidecarState) -> None:

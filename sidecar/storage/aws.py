@@ -13,8 +13,8 @@ from sidecar.config.addresses import shown_url
 from solver_lambda.documents.reader import DocumentError
 
 # A bound on what AWS answers, or whoever is in its place: botocore reads any answer whole.
+# A page of a list has 1000 keys of 1024 bytes at most, and SQS gives 10 messages of 256 KiB.
 MOST_BYTES = 16 * 1024 * 1024
-"""A page of a list has 1000 keys of 1024 bytes at most, and SQS gives 10 messages of 256 KiB."""
 
 
 class EndlessAnswerError(BotoCoreError):  # type: ignore[misc]

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from sidecar.base.regular_file import open_regular
 
+# Of a folder, which others may fill.
 MOST_NAMES = 2000
-"""Of a folder, which others may fill."""
 
 
 class StoreError(Exception):

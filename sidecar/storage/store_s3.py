@@ -11,8 +11,8 @@ _ABSENT = ("NoSuchKey", "404")
 _FORBIDDEN = ("AccessDenied", "403")
 # An empty document has no first byte, so every range of it is refused.
 _EMPTY = ("InvalidRange", "416")
+# Of a list, with 1000 keys each; whoever answers may say of each that more follow.
 MOST_PAGES = 10
-"""Of a list, with 1000 keys each; whoever answers may say of each that more follow."""
 
 
 class S3Store:

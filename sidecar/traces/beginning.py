@@ -8,9 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sidecar.traces.file import TracePath
 
+# What a format says to the first bytes: not its own; like its own, but those are called by its
+# name; may be; has what only its own have.
 NO, UNNAMED, MAYBE, YES = range(4)
-"""What a format says to the first bytes: not its own; like its own, but those are called by its
-name; may be; has what only its own have."""
 _MOST_BYTES, _MOST_LINES = 1 << 16, 20
 _IN_TEXT = frozenset(b"\t\r\x1b")
 

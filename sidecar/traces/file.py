@@ -22,15 +22,15 @@ if TYPE_CHECKING:
         def read(self, size: int, /) -> bytes: ...
 
 
+# Instead of a path.
 STDIN = "-"
-"""Instead of a path."""
+# What such files begin with.
 COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ".zst",
     b"\xfd7zXZ\0": ".xz",
     b"\x1f\x8b\x08": ".gz",
     b"BZh": ".bz2",
 }
-"""What such files begin with."""
 
 # A multiple of the pages and of all records, and little enough to stay in a core's cache.
 BLOCK_BYTES = 3 << 17

@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# Operations that count, in capitals or not; some logs tell with a read what became of it.
 READS = (b"get", b"gets", b"get_lease", b"read", b"r", b"get_hit", b"get_miss", b"hit", b"miss")
-"""Operations that count, in capitals or not; some logs tell with a read what became of it."""
 _TABLE_ROOM = 32
 _MOST_SPELLINGS = 1000
 _OTHER_SPELLINGS = b"(others)"

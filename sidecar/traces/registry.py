@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sidecar.traces.file import TracePath
     from sidecar.traces.reading import Reading
 
+# In the order in which they are asked; the binary ones with what their files are called, for bytes
+# alone never tell that it is not another record of the same length.
 _NAMED: dict[str, Sequence[str]] = {
     "csv": (),
     "cachelib": (),
@@ -41,11 +43,10 @@ _NAMED: dict[str, Sequence[str]] = {
     "oracle-general": ("bin", "oraclegeneral"),
     "vscsi": ("vscsi",),
 }
-"""In the order in which they are asked; the binary ones with what their files are called, for bytes
-alone never tell that it is not another record of the same length."""
 FORMATS = tuple(_NAMED)
 _PACKETS = "it has packets of a network: write their requests as CSV"
 _PICTURE = "it is a picture"
+# By what a file begins with, and how it becomes one that is read.
 _NOT_READ = {
     **{
         magic: f"it is compressed: call it {suffix}, or unpack it"
@@ -87,7 +88,6 @@ _NOT_READ = {
     b"OggS": "it is sound or a picture",
     b"\xca\xfe\xba\xbe": "it is a program",
 }
-"""By what a file begins with, and how it becomes one that is read."""
 _LEAST_ZEROS = 64
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it first into a file of text
 _LACKS = {

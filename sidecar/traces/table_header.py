@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sidecar.traces.file import TracePath
 
+# Of a table's header; the first that is there counts: the last ones mean other things, too.
 COLUMN_NAMES = {
     "time": ("timestamp", "clock_time", "op_time", "relative_unix", "time"),
     "key": (
@@ -22,7 +23,6 @@ COLUMN_NAMES = {
     ),
     "size": ("size", "obj_size", "object_size", "objectsize", "response_size", "value_size", "len"),
 }
-"""Of a table's header; the first that is there counts: the last ones mean other things, too."""
 # Each of these may have an object of the same name; they may have a number or a name.
 _PLACES = (
     *("bucket", "volume", "vol", "disk", "device", "dev", "lun", "namespace", "tenant", "cache"),

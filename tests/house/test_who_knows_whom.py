@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,15 @@ def test_no_file_and_no_function_is_too_long() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 assert length < MOST_LINES_OF_A_FUNCTION, f"{path}: {node.name} has {length} lines"
+
+
+def test_what_a_constant_means_stands_above_it() -> None:
+    """As a comment: of a text below it nobody sees whether it is about the next one."""
+    for path in sources():
+        body = ast.parse(path.read_text()).body
+        for one, after in pairwise(body):
+            is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            assert not (is_text and isinstance(one, ast.Assign | ast.AnnAssign)), (path, one.lineno)
 
 
 def test_there_is_no_circle_of_includes_in_the_sampler() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+# ``(from size in bytes, expires at in seconds)``, sizes ascending from 0.
 Copies = list[tuple[float, float]]
-"""``(from size in bytes, expires at in seconds)``, sizes ascending from 0."""
 
 _LIMIT = 8
 

@@ -29,8 +29,8 @@ OBJECT_BYTES = 500
 MOST_WAITING = 20_000
 SIZE_BYTES = 5 << 20
 DATABASES = (0, 1)
+# Redis does not evict exactly what was used least recently, and 8,192 objects are a sample.
 TOLERANCE = 0.02
-"""Redis does not evict exactly what was used least recently, and 8,192 objects are a sample."""
 
 NODE = """
 node = "n1"

@@ -13,8 +13,8 @@ from workloads.local_node import wait_until
 from workloads.local_server import BUILD, LocalServer
 
 MODULE = BUILD / "lib" / "spreds.so"
+# What a thread without its code does is a race.
 TIMES = 5
-"""What a thread without its code does is a race."""
 
 BAD: list[tuple[list[object], str]] = [
     (["spreds.endpoint", "nonsense"], "Invalid argument"),

@@ -33,9 +33,9 @@ TRACE_FILES = {"twitter": TWITTER, "orm-busy": ORM_BUSY, "orm-night": ORM_NIGHT}
 KVCACHE = "kvcache"
 _KEYS = 60_000
 _PAST_REQUESTS = 5_000_000
+# Of the requests: before anything is counted, and of which a curve is learnt. It is scored on the
+# rest, which comes after it.
 WARM_SHARE, LEARNT_SHARE = 0.4, 0.35
-"""Of the requests: before anything is counted, and of which a curve is learnt. It is scored on the
-rest, which comes after it."""
 
 
 @dataclass(frozen=True)

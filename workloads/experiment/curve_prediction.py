@@ -30,9 +30,9 @@ from workloads.experiment.curve_cases import (
 )
 from workloads.experiment.fast_replay import FastServer, Load, Replay, replay
 
+# As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and bent
+# to what the server says of its own size.
 FORMS = ("raw", "corrected", "planned", "anchored")
-"""As sampled; with the reads that were not sampled; looking ahead, as a plan is made of it; and
-bent to what the server says of its own size."""
 REQUESTS_PER_SECOND = 1000.0
 _BUDGET_SHARE = 1.3
 _CYCLES_LEARNT = 2

@@ -35,11 +35,11 @@ class ServerConnection:
         DocumentError: the URL has an option or a port that makes no sense.
     """
 
+    # Whether replies are text; names of keys may be any bytes.
     decodes = True
-    """Whether replies are text; names of keys may be any bytes."""
     believed: frozenset[int] | None = None  # users, who alone may listen here; None: anybody
+    # Whether a connection is kept whose answer did not come in time, until another is there.
     waits_for_late = True
-    """Whether a connection is kept whose answer did not come in time, until another is there."""
 
     def __init__(self, config: ServerConfig, timeout_seconds: float) -> None:
         self.config = config

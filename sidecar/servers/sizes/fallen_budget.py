@@ -27,9 +27,9 @@ from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
 from sidecar.state.state_store import StateStore
 
+# For so long each server keeps half of what it had when resident memory took its first part; then
+# of what plans made of that. So they divide what is left for good, and nobody is empty by tonight.
 HALVES_SECONDS = 86_400.0
-"""For so long each server keeps half of what it had when resident memory took its first part; then
-of what plans made of that. So they divide what is left for good, and nobody is empty by tonight."""
 # Only this reason does not pass: a plan's outcome so far cannot be told from what comes of it.
 BUDGET_FELL = "the budget fell"
 BUDGET_IS_BACK = "resident memory leaves room again"

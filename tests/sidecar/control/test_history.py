@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.history import _folded
+from sidecar.control import entries_by_kind
 from sidecar.control import history as history_module
 from sidecar.control.history import History, read_history
 from sidecar.control.history_entry import read_entry
@@ -50,7 +51,7 @@ def test_the_oldest_go_by_number_and_by_age(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history"
-    monkeypatch.setitem(history_module.MOST, "plan", 3)
+    monkeypatch.setitem(entries_by_kind.MOST, "plan", 3)
     old = {"at_seconds": 1.0, "kind": "plan", "by": "spreds", "words": "long ago"}
     path.write_text(json.dumps(old) + "\n")
     made = History(path)
@@ -65,7 +66,7 @@ def test_a_file_is_pruned_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history"
-    monkeypatch.setattr(history_module, "MOST_OF_OTHERS", 5)
+    monkeypatch.setattr(entries_by_kind, "MOST_OF_OTHERS", 5)
     monkeypatch.setattr(history_module, "LEAST_PRUNED", 5)
     made = History(path)
     for number in range(100):
@@ -78,7 +79,7 @@ def test_sizes_that_one_server_is_given_push_out_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history"
-    monkeypatch.setattr(history_module, "MOST_OF_OTHERS", 5)
+    monkeypatch.setattr(entries_by_kind, "MOST_OF_OTHERS", 5)
     monkeypatch.setattr(history_module, "LEAST_PRUNED", 5)
     made = History(path)
     made.add("hand", "sessions was given 5 MiB", server="sessions")
@@ -172,7 +173,7 @@ def test_a_flood_of_one_kind_pushes_out_no_other(tmp_path: Path) -> None:
     mattered = ["the plan that mattered", "its check", "the order that mattered"]
     for entries in (made.tail(10_000), History(path).tail(10_000)):
         assert [entry["words"] for entry in entries[:3]] == mattered
-        assert len(entries) == 3 + 2 * history_module.MOST_OF_OTHERS
+        assert len(entries) == 3 + 2 * entries_by_kind.MOST_OF_OTHERS
         assert entries[-1]["words"] == "flood 2999"
     assert len(path.read_bytes().splitlines()) < 2 * 1003 + 1
 
@@ -208,7 +209,7 @@ def test_clients_of_one_server_push_out_no_change_of_size_for_another(tmp_path: 
         made.add("budget", f"room for what sessions cannot evict: pages {number} MiB")
     for entries in (made.tail(10_000), History(path).tail(10_000)):
         assert entries[0]["words"] == "room beside pages: search 16 MiB -> 8 MiB"
-        assert len(entries) == history_module.MOST_OF_OTHERS
+        assert len(entries) == entries_by_kind.MOST_OF_OTHERS
 
 
 def test_equal_orders_without_effect_are_counted_in_one_entry(
@@ -247,7 +248,7 @@ def test_pages_have_every_entry_once(kinds: list[str], limit: int) -> None:
 
 
 def test_a_page_of_long_entries_is_short_but_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_module, "MOST_PAGE_BYTES", 1000)
+    monkeypatch.setattr(entries_by_kind, "MOST_PAGE_BYTES", 1000)
     made = History(None)
     for number in range(5):
         made.add("plan", "x" * (2000 if number % 2 else 400))

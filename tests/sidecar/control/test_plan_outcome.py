@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
 from sidecar.control.history import History
+from sidecar.control.part_taken_back import sizes_with_one_back
 from sidecar.control.plan_outcome import Check, PlanOutcome
-from sidecar.control.plan_verification import PlanVerification, sizes_with_one_back
+from sidecar.control.plan_verification import PlanVerification
 from sidecar.control.server_outcome import EvictingSteadily
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.connection.server_reading import ServerReading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sidecar.control.plan_verification import RoomGivers
+from sidecar.control.room_givers import RoomGivers
 from tests.sidecar.monitored_load import STATS
 
 MB = 1 << 20

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.control.enforcement import stopped_sizes
 from sidecar.control.order import Order
+from sidecar.control.stopped_sizes import stopped_sizes
 from sidecar.servers.connection.server_errors import MOST_WORDS, ServerRefusedError
 from sidecar.servers.server_changes import has_more
 from sidecar.servers.sizes.transitions import ServerState

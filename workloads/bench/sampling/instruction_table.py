@@ -37,8 +37,8 @@ class Variant(NamedTuple):
     name: str
     binary: Path
     settings: dict[str, object]
+    # ``spreds-`` or ``spreds.`` if it samples, so that it needs an endpoint.
     knob_prefix: str | None = None
-    """``spreds-`` or ``spreds.`` if it samples, so that it needs an endpoint."""
 
 
 class Count(NamedTuple):
