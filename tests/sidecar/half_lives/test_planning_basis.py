@@ -290,7 +290,7 @@ def test_the_way_back_takes_nobody_below_what_it_had_at_first() -> None:
 def test_the_basis_says_how_far_back_one_looks() -> None:
     node = Node()
     assert node.basis.basis == "rates that count half after 5min, curves after 5min"
-    assert Node("last").forecast.basis == "the last window"
+    assert Node("last").basis.basis == "the last window"
 
 
 @pytest.mark.parametrize(
