@@ -21,7 +21,7 @@ from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.learnt_curves import LearntCurves
 from sidecar.look.look_samplers import LookSamplers
-from sidecar.observation_cycle import ObservationCycle
+from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
 from sidecar.samples.late_endpoint import LateEndpoint
 from sidecar.servers.actuator import Actuator

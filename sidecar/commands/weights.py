@@ -17,13 +17,13 @@ from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.config.settings_limits import SettingsLimits
+from sidecar.observing.team_wishes import BELIEVED_RATIO
 from sidecar.settings.settings_check import check_minimum
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.team_report import MAX_REPORT_BYTES, report_limits, report_sentences
 from sidecar.settings.team_settings import MAX_SETTINGS_BYTES, TeamSettings, now_text
 from sidecar.storage.configured_stores import make_bucket, make_settings_store
 from sidecar.storage.store import BucketStore, FolderStore, StoreError
-from sidecar.team_wishes import BELIEVED_RATIO
 from solver_lambda.documents.keys import NODE_PATTERN, SERVER_PATTERN, report_key, settings_key
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.server_settings import SERVER_SETTINGS, ServerSetting

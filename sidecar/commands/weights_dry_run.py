@@ -63,9 +63,9 @@ def wished(
     """Return the same, had the team's settings been these. ``config``: what the operator says, if
     the node's file is at hand; else as far as the observation tells. Raises DocumentError: it has
     no such server."""
-    from sidecar.observed_minima import beside_wishes
+    from sidecar.observing.observed_minima import beside_wishes
+    from sidecar.observing.team_wishes import believed_latency, is_immodest, with_wish
     from sidecar.servers.sizes.budget_fit import half_share_bytes
-    from sidecar.team_wishes import believed_latency, is_immodest, with_wish
 
     servers = {server.name: server for server in observation.servers}
     if name not in servers:

@@ -22,7 +22,7 @@ from sidecar.control.series import Series
 from sidecar.control.server_events import ServerEvents
 from sidecar.control.server_outages import set_again
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.observation_cycle import ObservationCycle
+from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.preflight.cgroup_watch import CgroupWatch
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.server_reading import ServerReading

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.controllers.planner_outage import PlannerOutage
-from sidecar.observer import SILENT_SECONDS
+from sidecar.observing.observer import SILENT_SECONDS
+from sidecar.observing.team_wishes import BELIEVED_RATIO
 from sidecar.servers.connection.server_errors import outage_words
 from sidecar.servers.sizes.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.team_wishes import BELIEVED_RATIO
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, time_words
 from solver_lambda.planning.size_ranges import listed

@@ -12,7 +12,8 @@ from sidecar.config.node import ServerConfig
 from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
 from sidecar.control.size_reason import reason_with_planned_change
-from sidecar.observation_cycle import ObservationCycle
+from sidecar.observing.observation_cycle import ObservationCycle
+from sidecar.observing.team_wishes import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.known_listeners import listened_place
 from sidecar.servers.connection.server_reading import ServerReading
@@ -20,7 +21,6 @@ from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampl
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.team_wishes import effective
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan

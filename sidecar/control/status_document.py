@@ -22,7 +22,7 @@ from sidecar.control.measured_access_time import access_seconds_of
 from sidecar.control.problems import problems_of
 from sidecar.control.server_status import KnownServers, server_status
 from sidecar.controllers.planner_outage import PlannerOutage
-from sidecar.observation_cycle import ObservationCycle
+from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.plans.node_memory import memory_words
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.sizes.reserved_memory import not_put_back, takers
@@ -31,7 +31,7 @@ from solver_lambda.documents.units import format_size
 
 if TYPE_CHECKING:
     from sidecar.control.control_plane import ControlPlane
-from sidecar.observation_cycle import LONGEST_UNREST_SECONDS
+from sidecar.observing.observation_cycle import LONGEST_UNREST_SECONDS
 from solver_lambda.documents.units import format_duration
 
 # A plan that shrinks a server in portions may take a cycle or two.

@@ -12,8 +12,8 @@ from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.half_lives.planning_basis import chance_ratio
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from sidecar.look.server_look import Seen
-from sidecar.observer import observe
-from sidecar.server_snapshot import ServerSnapshot
+from sidecar.observing.observer import observe
+from sidecar.observing.server_snapshot import ServerSnapshot
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.planning.effective_access_time import AccessCost

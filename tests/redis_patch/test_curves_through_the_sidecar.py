@@ -131,7 +131,7 @@ def test_a_curve_holds_at_twice_the_size(
             # The load is an hour's, so to speak, and the observation is not waited for. Nor is one
             # made before: what came earlier would count less, the less the slower the machine is.
             assert sidecar.last_observation is None
-            monkeypatch.setattr("sidecar.observation_cycle.STEPS_A_CYCLE", 7200)
+            monkeypatch.setattr("sidecar.observing.observation_cycle.STEPS_A_CYCLE", 7200)
             cache = observed(sidecar, client)
         assert client.info("spreds")["spreds_dropped"] == lost_before
         objects = sum(database["keys"] for database in client.info("keyspace").values())

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sidecar import observation_cycle
 from sidecar.daemon import Sidecar
+from sidecar.observing import observation_cycle
 from solver_lambda.documents.keys import plan_key
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan

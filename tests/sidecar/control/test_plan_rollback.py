@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidecar import observation_cycle
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order
@@ -18,7 +17,8 @@ from sidecar.control.plan_verification import PlanVerification
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.remembered import HalfLife
 from sidecar.daemon import Sidecar
-from sidecar.observer import observe
+from sidecar.observing import observation_cycle
+from sidecar.observing.observer import observe
 from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import FloatArray, MissRatioCurve
 from solver_lambda.documents.observation import Observation

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 
-from sidecar.observer import pending_request
+from sidecar.observing.observer import pending_request
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_harm import check_harm, check_ranges
 from sidecar.state.sidecar_state import SidecarState

@@ -20,13 +20,13 @@ from sidecar.base.metrics import Metrics
 from sidecar.cli import main
 from sidecar.config.node import ServerConfig, SidecarConfig, load_config
 from sidecar.config.settings_limits import SettingsLimits
+from sidecar.observing.team_wishes import effective
 from sidecar.settings.settings_documents import mark_changed
 from sidecar.settings.settings_reader import SettingsReader
 from sidecar.settings.team_report import report_document
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.storage.store import MOST_NAMES, FolderStore, Store, StoreError
 from sidecar.storage.store_s3 import S3Store
-from sidecar.team_wishes import effective
 from solver_lambda.documents.json_text import parse_json
 from solver_lambda.documents.keys import report_key, settings_key
 from solver_lambda.documents.reader import DocumentError

@@ -16,11 +16,11 @@ from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.sampling_rate import SamplingRate
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.observer import observe
+from sidecar.observing.observer import observe
+from sidecar.observing.server_snapshot import ServerSnapshot
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.samples.wire_format import DEFAULT_MODULUS
-from sidecar.server_snapshot import ServerSnapshot
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.sizes.handover import Holding, handover
 from solver_lambda.documents.observation import Observation

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import sidecar.controllers.embedded as embedded
-import sidecar.observer as observer
+import sidecar.observing.observer as observer
 import sidecar.state.state_store as state_store
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.servers.connection.redis_server import RedisServer

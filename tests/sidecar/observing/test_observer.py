@@ -19,9 +19,9 @@ from sidecar.config.node import (
 )
 from sidecar.config.sampling import SamplingConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observer import observe, pending_request
+from sidecar.observing.observer import observe, pending_request
+from sidecar.observing.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.plans.plan_check import check_plan
-from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.servers.connection.unevictable import HEADROOM_RATIO
 from sidecar.servers.sizes.reserved_memory import reserved_for_unseen
 from sidecar.servers.sizes.transitions import ServerState

@@ -9,7 +9,7 @@ import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.monitor import Estimate
-from sidecar.observed_minima import (
+from sidecar.observing.observed_minima import (
     beside_needs,
     beside_wishes,
     giving_unused,
@@ -19,13 +19,13 @@ from sidecar.observed_minima import (
     with_minima_that_fit,
     with_needs_that_fit,
 )
-from sidecar.server_snapshot import ServerSnapshot
+from sidecar.observing.server_snapshot import ServerSnapshot
+from sidecar.observing.team_wishes import believed_latency, effective, is_immodest
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import least_maxmemory_bytes
 from sidecar.servers.connection.way_of_sampling import why_not_sampled
 from sidecar.servers.sizes.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.state.sidecar_state import PendingRequest
-from sidecar.team_wishes import believed_latency, effective, is_immodest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation
 from solver_lambda.planning.size_ranges import attainable_minima

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sidecar.config.sampling import SamplingConfig
-from sidecar.observation_cycle import (
+from sidecar.observing.observation_cycle import (
     FIRST_PLAN_SECONDS,
     LONGEST_UNREST_SECONDS,
     ObservationCycle,

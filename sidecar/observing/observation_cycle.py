@@ -17,8 +17,14 @@ from sidecar.controllers.controller import Controller
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.observer import much_needed, observe, pending_request, wanted_bounds, with_unlimited
-from sidecar.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
+from sidecar.observing.observer import (
+    much_needed,
+    observe,
+    pending_request,
+    wanted_bounds,
+    with_unlimited,
+)
+from sidecar.observing.server_snapshot import ServerSnapshot, planned_bytes, resumed, that_fit
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.reading_window import LastingNeeds
 from sidecar.servers.sizes.reserved_memory import (

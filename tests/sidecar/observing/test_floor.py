@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.observed_minima import floor_bytes
+from sidecar.observing.observed_minima import floor_bytes
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.planning.planner import make_plan
-from tests.sidecar.daemon.test_observer import _estimate, _observe, _seen
+from tests.sidecar.observing.test_observer import _estimate, _observe, _seen
 
 MB = 1 << 20
 SAME = 0.001
