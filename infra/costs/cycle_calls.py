@@ -38,7 +38,8 @@ class CycleCalls:
 
 
 def cycle_calls(workload: Workload, latency_seconds: float) -> CycleCalls:
-    """``latency_seconds``: from the observation to its plan, while the node asks its queue."""
+    """Count the calls of one cycle. ``latency_seconds``: from the observation to its plan; the node
+    asks its queue meanwhile."""
     queues = 1.0 if workload.delivery == "sqs" else 0.0
     return CycleCalls(
         s3_put=2.0,

@@ -131,7 +131,8 @@ class Workload:
 
     @property
     def yearly_filterings(self) -> float:
-        """Notices times subscriptions that look at them: every node's in the cell, at each."""
+        """Count the filterings of SNS in a year: each notice is checked against the subscription of
+        every node in the cell."""
         pairs = sum(number * nodes**2 for number, nodes in self.cells)
         return self.cycles_per_day * DAYS * pairs
 

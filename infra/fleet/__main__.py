@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _month(text: str) -> tuple[float, float]:
-    """First second, and that of the next month."""
+    """Return the first second of the month, and of the next one."""
     try:
         first = datetime.datetime.strptime(text, "%Y-%m").replace(tzinfo=datetime.UTC)
     except ValueError as error:

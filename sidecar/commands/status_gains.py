@@ -73,7 +73,9 @@ def _access_time(told: dict[str, Any]) -> str:
         parts.append(words)
         gain = told.get("installed_gain") or {}
         if before := gain.get("measured_before_seconds"):
-            words = f"before SPREDS set sizes it was {time_words(before)}, with the load of then"
+            words = (
+                f"before SPREDS set sizes it was {time_words(before)}, with the load at that time"
+            )
             if before < measured and (gain["ratio"] or 0.0) > 0:
                 words += ": the load is another one now, or the curves are wrong"
             parts.append(words)

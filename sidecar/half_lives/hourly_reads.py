@@ -31,7 +31,8 @@ class HourlyReads:
         self.sums: npt.NDArray[np.float64] = np.zeros((_HOURS_A_WEEK, 3))
 
     def add(self, at_seconds: float, reads: float, seconds: float) -> None:
-        """Add reads of a time that ended at this Unix time; they are of the hour in its midst."""
+        """Add reads of a time that ended at this Unix time. They count for the hour at its
+        middle."""
         hour = math.floor((at_seconds - seconds / 2) / HOUR_SECONDS)
         place = self.sums[hour % _HOURS_A_WEEK]
         if place[0] != hour:
@@ -52,7 +53,7 @@ class HourlyReads:
         return reads / known if known >= _LEAST_KNOWN * _AHEAD_HOURS else None
 
     def restore(self, sums: npt.NDArray[np.float64]) -> None:
-        """Take what ``sums`` was in another process; what cannot be that is left."""
+        """Take ``sums`` of another process. Sums that cannot be right are ignored."""
         if sums.shape != self.sums.shape or sums.dtype != self.sums.dtype:
             return
         if np.isfinite(sums).all() and (sums >= 0).all():

@@ -173,8 +173,8 @@ class PlanningBasis:
 
     @property
     def is_early(self) -> bool:
-        """Whether the load has changed so much that a plan is due at once. What asked for one
-        before an order asked it of other sizes."""
+        """Whether the load has changed so much that a plan is due at once. Reasons from before an
+        order do not count: the order has changed the sizes."""
         return self._scores.is_early and not self._is_anew
 
     @property

@@ -36,11 +36,10 @@ def believed_latency(
 def is_immodest(
     values: Mapping[str, float], config: ServerConfig, measured_seconds: float | None
 ) -> bool:
-    """Return whether a team (by ``values``) wants a bound that is lower than the operator's. Or its
-    weight and latency, as far as they count, make its reads worth more than by the operator's word
-    and the measured. Such a wish takes no other server below half of an equal share: where the
-    operator agrees, the node's file says the same. It is so of any that is more: otherwise a small
-    wish took more of another than a great one."""
+    """Return whether a team (by ``values``) asks for more than the operator granted: a lower bound,
+    or a greater product of weight and latency, as far as that counts. Such a wish takes no other
+    server below half of an equal share. Where the operator agrees, the node's file says the same.
+    Even a slight excess counts: otherwise a small wish could take more than a large one."""
     if any(values[key] < config.bounds.get(key, math.inf) for key in BOUNDS.keys() & values.keys()):
         return True
     worth = values.get("weight", config.weight)

@@ -1,4 +1,13 @@
-"""Works out what servers that cannot be given another size leave for the others."""
+"""Works out what servers that cannot be given another size leave for the others.
+
+Four words. A *target* is the size that is planned for a server. A server *beside* which the others
+live cannot be given another size now: somebody holds it by hand, or it hangs. A *need* is the least
+size with which a server still takes writes. *Room* is what others give for either, for a while.
+
+For example, A, B and C have targets of 10 MiB each, and all 30 MiB are planned. Somebody sets A to
+14 MiB by hand. B and C get targets of 8 MiB. The room made is noted: before 10, 10, 10, made 14, 8,
+8, beside A. When A takes part again, all three go back to 10 MiB.
+"""
 
 from __future__ import annotations
 
@@ -178,8 +187,7 @@ class BudgetKeeper:
     def _with_replicas(
         self, servers: Sequence[ServerConfig], sizes_bytes: dict[str, int]
     ) -> dict[str, int]:
-        """Return these sizes, or with what replicas' keys need where that is more: it does not
-        pass."""
+        """Return these sizes, raised where a replica's keys need more. That need is permanent."""
         least, held = self._actuator.latest_least_bytes, self._lasting_keys.bytes
         held = {name: min(size, least.get(name, size)) for name, size in held.items()}
         grows = any(size > sizes_bytes[name] for name, size in held.items())
@@ -192,9 +200,9 @@ class BudgetKeeper:
         beside_bytes: Mapping[str, int],
         least_bytes: Mapping[str, int],
     ) -> None:
-        """Share what is not used also while there is room for somebody: it is no part of that. This
-        is not done beside one that hangs with more than it is to have: what the others do not get
-        for that is still theirs."""
+        """Share unused memory also while others give room: it is no part of that room. Beside a
+        server that hangs with more than its target nothing is shared: what the others lack for it
+        is still theirs."""
         room, hang = self._store.now.room, hanging(self._actuator.latest)
         shared = room and self._shared(servers, targets_bytes, beside_bytes, least_bytes)
         fitted = shared and self._fitted(servers, {**shared, **beside_bytes}, beside_bytes)
@@ -284,7 +292,8 @@ class BudgetKeeper:
         )
 
     def _is_returned(self, room: RoomMade) -> bool:
-        """Whether it is; until then who does not evict any more may be shrunk for that alone."""
+        """Whether all room is given back. Until then a server that no longer evicts may be shrunk,
+        for that alone."""
         has = {state.name: state.maxmemory_bytes for state in self._actuator.latest}
         return room.is_returned and all(has[n] <= room.before_bytes[n] for n in room.needed_bytes)
 

@@ -52,12 +52,13 @@ def listened_place(url: str) -> str:
 
 
 def with_stored(server: ServerConfig, store: StateStore) -> ServerConfig:
-    """Return the same, for the sidecar."""
+    """Return the server's configuration with the listeners that the state file knows."""
     return replace(server, listeners=StoredListeners(store, server.url))
 
 
 def with_known(config: SidecarConfig, listeners: Mapping[str, Collection[int]]) -> SidecarConfig:
-    """Return the same, for a command, that sends nothing to whom the sidecar would send nothing."""
+    """Return the configuration with known listeners, for a command: like the sidecar, it sends
+    nothing to others."""
     servers = (
         replace(one, listeners=FoundListeners(listeners.get(listened_place(one.url))))
         for one in config.servers

@@ -81,7 +81,7 @@ function measuredWords(status) {
   if (!measured) return null;
   const before = status.installed_gain?.measured_before_seconds;
   const others = (status.unmeasured ?? []).join(", ");
-  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others} (not read in it, or the latency is not known)` : ""}${before ? `; before SPREDS set sizes it was ${latency(before)}, with the load of then` : ""}.`;
+  return `The mean access time, measured in the last window, is ${latency(measured)}${others ? `, without ${others} (not read in it, or the latency is not known)` : ""}${before ? `; before SPREDS set sizes it was ${latency(before)}, with the load at that time` : ""}.`;
 }
 
 function memoryMeters(status) {

@@ -106,7 +106,7 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "last plan: 30min ago, plan 1795361400, not carried out (the mode is recommend: plans "
         "are shown and not carried out): mean access time from 9.12 ms",
         "mean access time: by the curves 9.12 ms -> 6.42 ms; measured now 9.34 ms; before SPREDS "
-        "set sizes it was 11.8 ms, with the load of then",
+        "set sizes it was 11.8 ms, with the load at that time",
         "last outcome: better: since plan 1795354200 the mean access time is 9.34 ms",
         "had the sizes of each plan since its time been in force for the last 24h, the mean access "
         "time would have been 27.4 % shorter",

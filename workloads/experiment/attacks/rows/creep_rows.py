@@ -47,7 +47,7 @@ class _Halver:
 
 @contextmanager
 def _reads(target: Target, name: str, keys: int, at_once: int) -> Iterator[None]:
-    """Evenly; what is missed is filled."""
+    """Read keys at an even rate, and fill each miss."""
     client, draw = target.client(name), random.Random(1)
     for first in range(0, min(keys, 30_000), 1000):
         client.mset({f"key:{first + number}": VALUE for number in range(1000)})
