@@ -1,4 +1,4 @@
-"""Says what is answered to which request."""
+"""Says what is answered to which request of a reader."""
 
 from __future__ import annotations
 
@@ -11,22 +11,18 @@ from urllib.parse import parse_qs
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from sidecar.base.rate_limit import RateLimit
-from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.sidecar_view import SidecarView
 from sidecar.web.exposition import exposition
 from sidecar.web.health import why_not_live, why_not_ready
 from sidecar.web.host_header import OwnNames
+from sidecar.web.order_route import order_route
 from sidecar.web.page import load_page
 from sidecar.web.shared_answers import LatestAnswer, PacedAnswers, SharedAnswer
-from solver_lambda.documents.json_text import parse_json
-from solver_lambda.documents.reader import DocumentError
 from solver_lambda.http.guards import Anybody, Authorised, anybody
 from solver_lambda.http.message import JSON, Answer, RefusedError, Request, json_answer, malformed
 from solver_lambda.http.router import Lane, Route, Router
 
-MOST_BODY_BYTES = 16 * 1024
 DEFAULT_ENTRIES, MOST_ENTRIES = 200, 500
-ORDERS_PATH = "/api/orders"
 _MOST_DIGITS = 15
 
 
@@ -94,50 +90,9 @@ def operators_router(
     *,
     anywhere: bool = False,
 ) -> Router:
-    """Make the router of one listener: all may read, and ``guard`` says who may order. A form on
-    somebody else's page can post, but not JSON, and not under a name of this machine."""
-
-    def order(request: Request, proof: Authorised) -> Answer:
-        return _order(request, proof, watched)
-
-    def charge(proof: Authorised) -> None:
-        _charge(proof, rate)
-
-    orders = Route(
-        "POST",
-        ORDERS_PATH,
-        guard,
-        order,
-        # Whoever holds many connections has one order carried out at a time.
-        Lane(most=4, most_waiting=32, most_of_one=1),
-        MOST_BODY_BYTES,
-        "application/json",
-        charge,
-    )
+    """Make the router of one listener: all may read, and ``guard`` says who may order."""
+    orders = order_route(watched, guard, rate)
     return Router([*documents.routes(), orders], OwnNames(anywhere=anywhere))
-
-
-def _charge(proof: Authorised, rate: RateLimit) -> None:
-    if wait_seconds := rate.wait_seconds(proof.party):
-        raise RefusedError(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "rate",
-            f"too many orders: {rate.burst} may come at once, and one each {rate.seconds:g} s "
-            f"after that, so try again in {wait_seconds} s",
-            {"Retry-After": str(wait_seconds)},
-        )
-
-
-def _order(request: Request, proof: Authorised, watched: SidecarView) -> Answer:
-    try:
-        fields = parse_json(request.body, "the order", MOST_BODY_BYTES, keys_once=True)
-        order = Order.from_json(fields, known_by=proof.by, uid=proof.uid)
-    except DocumentError as error:
-        raise malformed(str(error)) from error
-    try:
-        return json_answer({"done": watched.order(order)})
-    except OrderRefusedError as error:
-        raise RefusedError(HTTPStatus.CONFLICT, "order", str(error)) from error
 
 
 def _without_proof(page: Callable[[Request], Answer]) -> Callable[[Request, Anybody], Answer]:

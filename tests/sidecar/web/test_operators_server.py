@@ -35,7 +35,7 @@ from sidecar.web import shared_answers as shared_module
 from sidecar.web.health import LONGEST_SERVER_SECONDS, LONGEST_TURN_SECONDS
 from sidecar.web.host_header import is_own_name
 from sidecar.web.operators_server import LIMITS, OperatorsServer
-from sidecar.web.routes import MOST_BODY_BYTES
+from sidecar.web.order_route import MOST_BODY_BYTES
 from sidecar.web.shared_answers import SharedAnswer
 from sidecar.web.unix_socket import UnixSocket
 from solver_lambda.http.guards import is_token

@@ -87,10 +87,10 @@ def test_every_listener_is_here() -> None:
 
 
 def test_an_order_is_carried_out_with_a_proof_alone() -> None:
-    from sidecar.web import routes
+    from sidecar.web import order_route
 
-    assert typing.get_type_hints(routes._order)["proof"] is guards.Authorised
+    assert typing.get_type_hints(order_route._order)["proof"] is guards.Authorised
     for door in ("socket", "port with a token", "port without one"):
         (order,) = [route for route in routers()[door].routes if route.method == "POST"]
-        hints = typing.get_type_hints(order.handle, vars(routes))
+        hints = typing.get_type_hints(order.handle, vars(order_route))
         assert hints["proof"] is guards.Authorised
