@@ -24,7 +24,7 @@ from solver_lambda.function.answering import RefusedError
 from solver_lambda.function.handler import handler
 from workloads.experiment.fuzz.mutators import JsonMutator, Parser
 from workloads.experiment.fuzz.seeds import OBSERVATION_EVENTS, PLAN_EVENT
-from workloads.experiment.stand_ins import new_key, notification, self_signed
+from workloads.experiment.signed_messages import new_key, notification, self_signed
 
 _NODE, _BUCKET = "node-1", "bucket"
 _TOPIC = "arn:aws:sns:us-east-1:123456789012:plans"

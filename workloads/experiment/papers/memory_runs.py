@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from solver_lambda.documents.keys import observation_key
 from workloads.bench.solver.function_verb import realistic_observation
-from workloads.experiment.stand_ins import LoopbackServer, Question, Reply
+from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
 from workloads.experiment.study import Scope, StudyError
 from workloads.processes import finished
 

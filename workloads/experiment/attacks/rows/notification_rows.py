@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from workloads.experiment.attacks.stage.attack import Rows, must
 from workloads.experiment.attacks.stage.hostile_server import TOPIC, FalseSns
 from workloads.experiment.attacks.stage.target import Target
-from workloads.experiment.stand_ins import HOST, Message, new_key, stored
+from workloads.experiment.signed_messages import HOST, Message, new_key, stored
 from workloads.local_server import free_port
 
 ROWS = Rows()

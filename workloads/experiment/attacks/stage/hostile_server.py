@@ -18,16 +18,8 @@ import redis
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from workloads.experiment.attacks.stage.target import Target
-from workloads.experiment.stand_ins import (
-    LoopbackServer,
-    Message,
-    Question,
-    Reply,
-    new_key,
-    notification,
-    self_signed,
-    signed,
-)
+from workloads.experiment.loopback_server import LoopbackServer, Question, Reply
+from workloads.experiment.signed_messages import Message, new_key, notification, self_signed, signed
 
 Answer = Callable[[list[str]], Iterable[bytes] | None]
 

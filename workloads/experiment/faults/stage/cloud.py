@@ -23,7 +23,7 @@ from solver_lambda.documents.keys import parse_observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from workloads.experiment.faults.stage.launcher import plan_of, plan_words
 from workloads.experiment.faults.stage.orders import PLAN, STEPS
-from workloads.experiment.stand_ins import (
+from workloads.experiment.signed_messages import (
     Message,
     new_key,
     notification,

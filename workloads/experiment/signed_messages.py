@@ -1,80 +1,17 @@
-"""An HTTP server of our own, on the loopback address.
-
-Messages as SNS signs them, by a key of our own and a certificate for its name.
-"""
+"""Makes messages as SNS signs them, by a key of our own and a certificate for its name."""
 
 from __future__ import annotations
 
 import base64
 import json
-import threading
 import uuid
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
-
-
-class Question(NamedTuple):
-    """Holds a whole request."""
-
-    method: str
-    path: str
-    body: bytes
-    headers: Mapping[str, str]
-
-
-class Reply(NamedTuple):
-    """What is answered; its length is added."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = {}
-
-
-class LoopbackServer:
-    """Answers requests by a function; a context manager."""
-
-    def __init__(self, answer: Callable[[Question], Reply]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                reply = answer(Question(self.command, self.path, body, dict(self.headers)))
-                self.send_response(reply.status)
-                headers = {**reply.headers, "Content-Length": str(len(reply.body))}
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(reply.body)
-
-            do_POST = do_PUT = do_GET  # noqa: N815 - as the library calls them
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 HOST = "sns.us-east-1.amazonaws.com"
 _SIGNED = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
