@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sidecar.samples.wire_format import Operation
 from workloads.experiment.gain.mix import Mix, Requests, read_mix, record
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.score import Climber, one_shared_server
+from workloads.experiment.gain.rivals import Climber, one_shared_server
 from workloads.experiment.gain.simulated_server import (
     BASELINE_BYTES,
     EXACT_SAMPLES,

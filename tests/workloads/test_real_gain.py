@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_keys_that_are_gone_weigh_what_others_of_their_size_do():
     assert empty.weights[-1] == pytest.approx(24 + 24 + 16 + 8 + 112, abs=5)
 
 
-EQUAL = Score("equal", "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [], 0.0)
+EQUAL = Score("equal", "", 0.010, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, [], 0.0, 0.0, None)
 STATIC = replace(EQUAL, division="static oracle", share=1.0, late_share=1.0, loss_ratio=-0.20)
 CLIMBER = replace(EQUAL, division="climber", share=0.5, late_share=0.5, loss_ratio=-0.10)
 GOOD = replace(STATIC, division="SPREDS", salt="a", moves=1, changes=9)
@@ -200,7 +201,8 @@ class Waited(Outcome):
     def __init__(self, seconds: float) -> None:
         nothing = np.zeros((8, 2))
         self.__dict__.update(seconds=seconds, reads=nothing, misses=nothing)
-        self.__dict__.update(moves=0, changes=0, moved_bytes=0)
+        mix = SimpleNamespace(cycle_seconds=3600.0)
+        self.__dict__.update(moves=0, changes=0, moved_bytes=0, mix=mix)
 
     def access_seconds(self, first: int = 0, last: int | None = None) -> float:
         return self.__dict__["seconds"]

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,18 +29,21 @@ from workloads.arguments import (
 from workloads.experiment.gain.mix import Mix, mix_files, record
 from workloads.experiment.gain.oracle import Oracle, StatedErrors, stated_errors
 from workloads.experiment.gain.report import Result, by_cycle, draw, summary, told
-from workloads.experiment.gain.score import (
+from workloads.experiment.gain.rivals import (
+    Annealed,
+    ByUse,
     Climber,
     by_demand,
     by_working_set,
-    judge,
     one_shared_server,
-    score,
 )
+from workloads.experiment.gain.score import judge, score
 from workloads.experiment.gain.simulation import Division, Outcome, simulate
 from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.table import say
 
+# Of the mix' own: in which equal shares are tried, to be as fast as a division is.
+BUDGET_RATIOS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
 
 
@@ -85,7 +89,22 @@ def divided_by_rivals(mix: Mix, seed: int) -> list[Divided]:
         Divided("by working set", fixed(by_working_set(mix, requests))),
         Divided("one shared server", one_shared_server(mix, requests)),
         Divided("climber", simulate(mix, requests, Climber())),
+        Divided("by use", simulate(mix, requests, ByUse())),
     ]
+
+
+def divided_by_annealing(mix: Mix, seed: int) -> list[Divided]:
+    """Divide the memory by annealing each minute."""
+    return [Divided("annealed", simulate(mix, record(mix, seed), Annealed(seed)))]
+
+
+def equal_shares(mix: Mix, seed: int) -> dict[float, float]:
+    """Return how fast equal shares of other budgets are, by their ratio to the mix' own."""
+    requests, found = record(mix, seed), {}
+    for ratio in BUDGET_RATIOS:
+        other = replace(mix, budget_bytes=int(ratio * mix.budget_bytes))
+        found[ratio] = simulate(other, requests, Division()).access_seconds()
+    return found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,26 +178,30 @@ def _results(
             tasks: dict[Path, list[Future[list[Divided]]]] = {
                 path: [
                     pool.submit(divided_by_rivals, mix, seed),
+                    pool.submit(divided_by_annealing, mix, seed),
                     *(pool.submit(divided_by_spreds, mix, seed, salt) for salt in salts),
                     *(pool.submit(divided_with_floors, mix, seed, salt) for salt in salts[:floors]),
                 ]
                 for path, mix in mixes.items()
             }
+            equal = {path: pool.submit(equal_shares, mix, seed) for path, mix in mixes.items()}
             for path, mix in mixes.items():
-                yield _result(mix, [one for task in tasks[path] for one in task.result()])
+                divided = [one for task in tasks[path] for one in task.result()]
+                yield _result(mix, divided, equal[path].result())
         except BaseException:
             # Waited for here: the pool's own end would take the others up again.
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
-def _result(mix: Mix, divided: list[Divided]) -> Result:
+def _result(mix: Mix, divided: list[Divided], equal_seconds: dict[float, float]) -> Result:
     equal, static = (
         next(one.outcome for one in divided if one.division == wanted)
         for wanted in ("equal", "static oracle")
     )
     scores = [
-        score(one.division, one.outcome, equal, static, one.salt, one.errors) for one in divided
+        score(one.division, one.outcome, equal, static, one.salt, one.errors, equal_seconds)
+        for one in divided
     ]
     verdicts = judge(mix.targets, mix.changes, scores)
     return Result(mix.name, mix.description, mix.changes, scores, verdicts)

@@ -64,11 +64,13 @@ def told(result: Result) -> str:
             str(one.changes),
             mebibytes(one.moved_bytes),
             percent(one.lost_ratio),
+            f"{one.misses_per_second:,.1f}",
+            "-" if one.worth_ratio is None else f"{one.worth_ratio:.2f}",
         ]
         for one in result.scores
     ]
     header = ["division", "access", "share", "late", "to equal", "worst", "moves", "sets", "moved"]
-    header.append("lost hits")
+    header += ["lost hits", "misses/s", "worth"]
     lines = [
         "\n" + ": ".join(filter(None, (result.mix, result.description))),
         text_table(header, rows),
