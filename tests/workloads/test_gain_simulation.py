@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sidecar.samples.wire_format import Operation
 from workloads.experiment.gain.mix import Mix, Requests, read_mix, record
 from workloads.experiment.gain.oracle import Oracle
-from workloads.experiment.gain.rivals import Climber, one_shared_server
+from workloads.experiment.gain.rivals import Annealed, ByUse, Climber, one_shared_server
+from workloads.experiment.gain.score import _worth_ratio
 from workloads.experiment.gain.simulated_server import (
     BASELINE_BYTES,
     EXACT_SAMPLES,
@@ -21,7 +22,13 @@ from workloads.experiment.gain.simulated_server import (
     SimulatedServer,
     server_events,
 )
-from workloads.experiment.gain.simulation import Division, Outcome, exact_lru, simulate
+from workloads.experiment.gain.simulation import (
+    Division,
+    FloatArray,
+    Outcome,
+    exact_lru,
+    simulate,
+)
 from workloads.experiment.gain.spreds_division import SpredsDivision
 
 SIZES = [100, 300, 50, 1000, 20, 700]
@@ -233,7 +240,15 @@ class SidecarView(Division):
         return sizes
 
 
-@pytest.mark.parametrize("division", [Climber(), SpredsDivision(1.0, 7)], ids=["climber", "SPREDS"])
+DIVISIONS = {
+    "climber": Climber(),
+    "SPREDS": SpredsDivision(1.0, 7),
+    "by use": ByUse(),
+    "annealed": Annealed(7),
+}
+
+
+@pytest.mark.parametrize("division", DIVISIONS.values(), ids=DIVISIONS)
 def test_who_divides_moves_memory_and_never_exceeds_the_budget(
     uneven: tuple[Mix, list[Requests]], division: Division
 ) -> None:
@@ -244,6 +259,34 @@ def test_who_divides_moves_memory_and_never_exceeds_the_budget(
     assert 0 < outcome.moves <= outcome.changes
     assert outcome.moved_bytes > 0
     assert outcome.sizes_bytes[-1, 0] > outcome.sizes_bytes[-1, 1]
+
+
+def test_who_anneals_moves_no_server_by_more_than_a_step(
+    uneven: tuple[Mix, list[Requests]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mix, requests = uneven
+    steps: list[float] = []
+    real = Annealed._annealed
+
+    def noted(annealed: Annealed, sizes: FloatArray) -> FloatArray:
+        found = real(annealed, sizes)
+        steps.append(float(np.abs(found / sizes - 1).max()))
+        assert found.sum() <= sizes.sum() + 1e-6
+        return found
+
+    monkeypatch.setattr(Annealed, "_annealed", noted)
+    simulate(mix, requests, Annealed(7))
+    assert 0.01 < max(steps) <= 0.05 + 1e-9
+
+
+def test_what_a_division_is_worth_is_the_memory_that_equal_shares_would_need() -> None:
+    equal = {0.5: 0.020, 1.0: 0.010, 2.0: 0.006}
+    assert _worth_ratio(0.010, equal) == 1.0
+    assert _worth_ratio(0.008, equal) == pytest.approx(1.5)
+    assert _worth_ratio(0.015, equal) == pytest.approx(0.75)
+    assert _worth_ratio(0.030, equal) == 0.5
+    assert _worth_ratio(0.005, equal) is None
+    assert _worth_ratio(0.005, None) is None
 
 
 def test_the_same_trace_again_is_the_same_load(uneven: tuple[Mix, list[Requests]]) -> None:
