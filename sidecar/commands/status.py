@@ -17,7 +17,7 @@ from sidecar.commands.state_words import state_words
 from sidecar.commands.status_facts import planned_bytes
 from sidecar.commands.status_gains import gains
 from sidecar.commands.status_total import print_total
-from sidecar.commands.status_words import (
+from sidecar.commands.status_verbose import (
     is_unfilled,
     kept_words,
     lag_words,

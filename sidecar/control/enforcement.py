@@ -20,7 +20,7 @@ from sidecar.servers.sizes.budget_fit import (
 )
 from sidecar.servers.sizes.initial_sizes import sizes_to_begin_with
 from sidecar.servers.sizes.promotions import follow_roles, held_by_replicas
-from sidecar.servers.sizes.returned_room import can_shrink
+from sidecar.servers.sizes.shrink_floor import can_shrink
 from sidecar.servers.sizes.shrink_guard import Asked
 from sidecar.servers.sizes.sizes_in_words import beside_words, found_in_words, found_size
 from sidecar.servers.unseen_restarts import planned_for_restarted

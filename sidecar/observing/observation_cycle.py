@@ -33,7 +33,7 @@ from sidecar.servers.sizes.reserved_memory import (
     reserved_for_unseen,
     to_put_back,
 )
-from sidecar.servers.sizes.returned_room import sizes_without_passing_needs
+from sidecar.servers.sizes.shrink_floor import sizes_without_passing_needs
 from sidecar.servers.sizes.transitions import ServerState
 from sidecar.settings.background_settings import BackgroundSettings
 from sidecar.settings.team_settings import TeamSettings

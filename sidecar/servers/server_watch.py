@@ -26,7 +26,7 @@ from sidecar.servers.sizes.held_memory import HeldMemory
 from sidecar.servers.sizes.intermediate_sizes import MemoryNeed
 from sidecar.servers.sizes.kept_size import why_kept
 from sidecar.servers.sizes.queue_or_cache import with_remembered_work
-from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.sizes.shrink_floor import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.sizes.transitions import ServerState
 from sidecar.servers.unseen_restarts import note_process
 from sidecar.state.state_store import StateStore, note_installed

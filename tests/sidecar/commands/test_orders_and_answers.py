@@ -24,7 +24,7 @@ from sidecar.commands.explain import last_plan_sentences
 from sidecar.commands.explain_words import server_sentences
 from sidecar.commands.plan_words import guessed
 from sidecar.commands.status import print_short
-from sidecar.commands.status_words import _expected, print_status
+from sidecar.commands.status_verbose import _expected, print_status
 from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (

@@ -14,7 +14,7 @@ from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import HEADROOM_BYTES
 from sidecar.servers.sizes.promotions import LastingKeys, follow_roles, held_bytes
-from sidecar.servers.sizes.returned_room import can_shrink, least_size_bytes, reached_bytes
+from sidecar.servers.sizes.shrink_floor import can_shrink, least_size_bytes, reached_bytes
 from sidecar.servers.sizes.squeezed_servers import SqueezedServers
 from sidecar.state.state_store import StateStore
 from tests.sidecar.actuated_node import MB, fill, write

@@ -20,7 +20,7 @@ from sidecar.servers import server_contact, server_watch, side_by_side
 from sidecar.servers.budget_keeper import BudgetKeeper, SizesChange
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import HEADROOM_BYTES
-from sidecar.servers.sizes.returned_room import (
+from sidecar.servers.sizes.shrink_floor import (
     can_shrink,
     least_size_bytes,
     reached_bytes,
