@@ -175,16 +175,16 @@ def _results(
     """Yield the result of each mix, as soon as it and those before it are done."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         try:
-            tasks: dict[Path, list[Future[list[Divided]]]] = {
-                path: [
+            equal: dict[Path, Future[dict[float, float]]] = {}
+            tasks: dict[Path, list[Future[list[Divided]]]] = {}
+            for path, mix in mixes.items():
+                equal[path] = pool.submit(equal_shares, mix, seed)
+                tasks[path] = [
                     pool.submit(divided_by_rivals, mix, seed),
                     pool.submit(divided_by_annealing, mix, seed),
                     *(pool.submit(divided_by_spreds, mix, seed, salt) for salt in salts),
                     *(pool.submit(divided_with_floors, mix, seed, salt) for salt in salts[:floors]),
                 ]
-                for path, mix in mixes.items()
-            }
-            equal = {path: pool.submit(equal_shares, mix, seed) for path, mix in mixes.items()}
             for path, mix in mixes.items():
                 divided = [one for task in tasks[path] for one in task.result()]
                 yield _result(mix, divided, equal[path].result())
