@@ -13,7 +13,12 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.config.sampling import SamplingConfig
-from sidecar.servers.apply_transitions import apply_in_order, due, resize_returned_server
+from sidecar.servers.apply_transitions import (
+    apply_in_order,
+    due,
+    growths_beside,
+    resize_returned_server,
+)
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.convergence import Convergence
@@ -243,10 +248,13 @@ class Actuator(WatchedServers):
         self.too_small = {name for name, watch in self._watches.items() if watch.is_too_small}
         # Who takes settings slowly comes last: the others' memory may be missing.
         states = sorted(self._paced(), key=lambda one: self._watches[one.name].contact.sets_slowly)
-        transitions = due(states, self.budget)
-        moved = apply_in_order(transitions, self._watches, self._metrics, self._stop)
+        how = self._watches, self._metrics, self._stop
+        applied = apply_in_order(due(states, self.budget), *how)
+        if applied.failed:
+            beside = growths_beside(applied.failed, states, self._steps(), self.budget)
+            apply_in_order(beside, *how)
         self.convergence.note(
-            moved=moved or self.pace.is_waiting,
+            moved=applied.moved or self.pace.is_waiting,
             freeing=any(state.still_shrinks for state in self.latest),
             is_there=self.intermediate_sizes.is_there(self.latest),
             in_words=lambda: sizes_in_words(self.states(), self.under_way()),

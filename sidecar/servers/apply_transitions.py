@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from sidecar.base.metrics import Metrics
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
@@ -31,15 +33,21 @@ def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transit
             yield transition
 
 
+class Applied(NamedTuple):
+    """Says whether there was anything to do, and which servers did not take it."""
+
+    moved: bool
+    failed: frozenset[str]
+
+
 def apply_in_order(
     transitions: Iterable[Transition],
     watches: Mapping[str, ServerWatch],
     metrics: Metrics,
     stop: threading.Event,
-) -> bool:
-    """Carry them out until ``stop``; return whether there were any. Once one has failed nobody
-    grows, for what that gives may be missing. All others shrink: one server keeps nobody from that.
-    """
+) -> Applied:
+    """Carry them out until ``stop``. Once one has failed nobody grows, for what that gives may be
+    missing. All others shrink: one server keeps nobody from that."""
     moved, failed = False, set[str]()
     for transition in transitions:
         moved = True
@@ -48,7 +56,25 @@ def apply_in_order(
         name = transition.name
         if name not in failed and not apply_transition(transition, watches[name], metrics):
             failed.add(name)
-    return moved
+    return Applied(moved, frozenset(failed))
+
+
+def growths_beside(
+    failed: frozenset[str],
+    tried: Sequence[ServerState],
+    now: Sequence[ServerState],
+    budget: MemoryBudget,
+) -> Iterator[Transition]:
+    """Yield growths into what is really free, where servers ``failed`` to change: these count with
+    what they have, and keep nobody else small. ``tried``: the states that transitions went by."""
+    has = {state.name: state for state in now}
+    states = [
+        replace(
+            has[one.name], floor_bytes=one.floor_bytes, refuses=one.refuses or one.name in failed
+        )
+        for one in tried
+    ]
+    return (one for one in resolve(states, budget.bytes) if isinstance(one, Grow))
 
 
 def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metrics) -> bool:
@@ -75,8 +101,9 @@ def apply_transition(transition: Transition, watch: ServerWatch, metrics: Metric
     except ServerRefusedError as error:
         watch.refused(error)
         return False
-    except ServerDownError:
+    except ServerDownError as error:
         metrics.transitions_failed.labels(watch.name).inc()
+        watch.failed(error)
         return False
     metrics.transitions.labels(watch.name).inc()
     log.debug("%s", transition)

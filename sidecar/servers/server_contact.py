@@ -38,6 +38,9 @@ LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 0.5
 BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
 PASSWORD_RETRY_SECONDS = 10.0
+# Of a core of ours, what one server may take by its answers, whatever is in them; below the other
+# figure nobody asks.
+_OWN_SHARE, _LITTLE_SECONDS = 0.05, 0.02
 # Longer than most restarts take.
 GONE_SECONDS = 10.0
 
@@ -159,7 +162,7 @@ class ServerContact:
         self._unanswered = UnansweredSizes()
         self._eviction_yield = EvictionYield(server.name, metrics)
         self._is_slow = self._may_act = False
-        self._sets_again_at = -math.inf
+        self._sets_again_at = self._rests_until = -math.inf
         self._server = server
         self._metrics = metrics
         self._lock = CurrentProcessLock()
@@ -239,10 +242,16 @@ class ServerContact:
         One that is slow to answer is not asked again until something could be done by its answer.
         """
         may_act, self._may_act = self._may_act, False
-        if self._reading.is_pending or not self._reachability.is_due or may_act:
+        if self._reading.is_pending or not self._reachability.is_due or may_act or self.rests:
             return None
         self._reachability.ask()
         return self._reading.begin()
+
+    @property
+    def rests(self) -> bool:
+        """Whether its last answer took so much of our processor that it is not asked for a
+        while."""
+        return time.monotonic() < self._rests_until
 
     @property
     def is_slow(self) -> bool:
@@ -255,8 +264,10 @@ class ServerContact:
             reading = self._reading.take()
             if reading is None:
                 return None
+            self._rest()
             self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError, SameServerError) as error:
+            self._rest()
             self._lose(error)
             return None
         if self._counts_tables and not self._server.may_ask_for_memory:
@@ -273,13 +284,18 @@ class ServerContact:
             log.info("server %s answers again", self.name, extra=BOUNDED)
         return self._eviction_yield.learn(reading)
 
+    def _rest(self) -> None:
+        own_seconds = self._reading.own_seconds
+        if own_seconds > _LITTLE_SECONDS:
+            self._rests_until = time.monotonic() + own_seconds / _OWN_SHARE
+
     def wait(self, seconds: float) -> None:
         """Wait until there is something to take, at most that long."""
         self._reading.wait(seconds)
 
     def awaits(self, since: float) -> bool:
         """Whether it may still answer in time, and has not since then (monotonic)."""
-        return self._reachability.is_up and self.answered_at < since
+        return self._reachability.is_up and self.answered_at < since and not self.rests
 
     def hung_up(self) -> bool:
         """Whether the server has closed the connection since it last answered; sends nothing."""

@@ -39,6 +39,10 @@ _HANG_UP_SECONDS = 1.0
 # Others wait while a server takes its sampler's settings: one that is slow gets them so many times
 # as long afterwards.
 _SLOW_REST = 10.0
+# Who shows no sign of shrink mode is told to begin it again after this time.
+_MODE_SECONDS = 60.0
+# Who takes no size for so long counts as one that refuses it: the others go on without.
+_UNTAKEN_SECONDS = 5.0
 
 
 class ServerWatch:
@@ -59,6 +63,8 @@ class ServerWatch:
         self._last: ServerReading | None = None
         self._full_bytes = 0  # in which it evicted between its last two readings
         self._follows_from = -math.inf  # monotonic: its sampler gets no settings before it
+        self._shrinks_since = -math.inf  # monotonic: shrink mode was begun then
+        self._untaken_since: float | None = None  # monotonic: no size was taken since then
         self._restarts_from = -math.inf  # monotonic: a hang-up before it is no sign of a restart
         self._arrived = self._is_new = self._is_read = False
         # The most that may be in force: set before a growth is sent, so that a lost reply is safe.
@@ -107,6 +113,7 @@ class ServerWatch:
         if is_new:
             self.refusal.take_back()
             self._contested_bytes = None
+            self._shrinks_since = -math.inf
             self._window = ReadingWindow()
         self._arrived = self._arrived or is_back or (is_new and self._last is not None)
         self._window.add(reading)
@@ -116,6 +123,8 @@ class ServerWatch:
             self._full_bytes = min(last.maxmemory_bytes, reading.maxmemory_bytes)
         self._at_most_bytes = reading.maxmemory_bytes or math.inf
         self._shrink_mode.notice_process(reading)
+        if reading.tenacity == 0:
+            self._shrinks_since = -math.inf  # it shows: who changes that later, is seen
         self._is_new = self._is_new or is_new
         self._is_read = True
         return reading
@@ -160,7 +169,7 @@ class ServerWatch:
     def can_shrink_now(self, to_bytes: int) -> bool:
         """Whether it can, asked just before a shrink. What one that is slow has just said has to
         do."""
-        is_slow = self.contact.is_slow and self._last is not None
+        is_slow = self._last is not None and (self.contact.is_slow or self.contact.rests)
         reading = self._last if is_slow else self._read_now(PATIENCE_SECONDS)
         own = self._store.now.own_bytes
         return reading is not None and can_shrink(reading, self.name, own, to_bytes)
@@ -197,7 +206,8 @@ class ServerWatch:
             target_bytes,
             reachable=self.contact.is_free,
             # A noted change may not have been made.
-            in_shrink_mode=self._shrink_mode.is_on(last) and (last.tenacity == 0 or not shrinks),
+            in_shrink_mode=self._shrink_mode.is_on(last)
+            and (last.tenacity == 0 or not shrinks or self._has_begun_to_shrink),
             evicts=gives,
             refuses=refuses,
             held=self.is_held,
@@ -210,6 +220,10 @@ class ServerWatch:
         )
         stuck = self._held.is_stuck(state) or (state.is_freeing and nothing_goes)
         return replace(state, stuck=stuck, was_at_limit=self._held.was_at_limit)
+
+    @property
+    def _has_begun_to_shrink(self) -> bool:
+        return time.monotonic() - self._shrinks_since < _MODE_SECONDS
 
     def take_window(self) -> ReadingWindow:
         """Return what was read since the last call."""
@@ -257,10 +271,12 @@ class ServerWatch:
     def enter_shrink_mode(self) -> None:
         """Begin shrink mode, if ``save_settings`` could. Raises as ``RedisServer``."""
         self._shrink_mode.begin(self._seen(), self.contact.set)
+        self._shrinks_since = time.monotonic()
 
     def leave_shrink_mode(self) -> None:
         """End shrink mode after a shrink. Raises as ``RedisServer``."""
         self._shrink_mode.end(self._seen(), self.contact.set)
+        self._shrinks_since = -math.inf
 
     def set_maxmemory(self, size_bytes: int) -> None:
         """Shrink or grow; 0 is no limit. Raises as ``RedisServer``."""
@@ -275,12 +291,23 @@ class ServerWatch:
             self._at_most_bytes = before
             raise
         self._at_most_bytes = after
-        self._contested_bytes = None
+        self._contested_bytes = self._untaken_since = None
         self.refusal.take_back()
 
     def grows_to(self, size_bytes: int) -> bool:
         """Whether this (0: no limit) is more than it has."""
         return not size_bytes or size_bytes > (self._at_most_bytes or 0)
+
+    def failed(self, error: ServerDownError) -> None:
+        """Note that nothing came of a transition. Where that lasts, it counts as refused."""
+        now = time.monotonic()
+        if not self.contact.is_up:
+            self._untaken_since = None  # it is out of reach, which is told, and counts as that
+        elif self._untaken_since is None:
+            self._untaken_since = now
+        elif now - self._untaken_since >= _UNTAKEN_SECONDS:
+            self._untaken_since = None
+            self.refusal.refuse(f"it takes none in time ({error})")
 
     def refused(self, error: ServerRefusedError) -> None:
         """Note that a transition was refused: nothing is asked of it for a while, each time for

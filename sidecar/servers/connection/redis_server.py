@@ -40,6 +40,7 @@ from solver_lambda.secret import SecretError, read_secret
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 1.0
+LEAST_WAIT_SECONDS = 0.25  # for the second of two questions that share that
 LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
 MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 256 << 10}
@@ -154,13 +155,18 @@ class RedisServer(ServerConnection):
 
     def set(self, settings: Mapping[str, object]) -> None:
         """Do CONFIG SET, all or nothing. Some programs say OK to a ``maxmemory``, and ignore it."""
+        self._set_within(TIMEOUT_SECONDS, settings)
+
+    def _set_within(self, wait_seconds: float, settings: Mapping[str, object]) -> None:
+        until = time.monotonic() + wait_seconds
         words = [str(word) for pair in settings.items() for word in pair]
-        self.ask("CONFIG SET", *words)
+        self.ask("CONFIG SET", *words, wait_seconds=wait_seconds)
         wanted = settings.get(SIZE)
-        if (
-            wanted is not None
-            and (found := self._table("CONFIG GET", SIZE).get(SIZE)) != f"{wanted}"
-        ):
+        if wanted is None:
+            return
+        left_seconds = max(LEAST_WAIT_SECONDS, until - time.monotonic())
+        found = self._table("CONFIG GET", SIZE, wait_seconds=left_seconds).get(SIZE)
+        if found != f"{wanted}":
             raise ServerRefusedError(
                 f"it says OK to CONFIG SET maxmemory {wanted}, and has {found}"
             )
@@ -186,8 +192,11 @@ class RedisServer(ServerConnection):
         if not anew and all(reading.config.get(key) == value for key, value in wanted.items()):
             return None
         self.sampler_key.give(threshold, sampling.modulus)
+        until = time.monotonic() + TIMEOUT_SECONDS
         self.stop_sampling(prefix, {})
-        self.set({f"{prefix}secret": self.sampler_key.secret.hex(), **wanted})
+        left_seconds = max(LEAST_WAIT_SECONDS, until - time.monotonic())
+        secret = {f"{prefix}secret": self.sampler_key.secret.hex()}
+        self._set_within(left_seconds, {**secret, **wanted})
         return threshold
 
     def stop_sampling(self, prefix: str, found: Mapping[str, str]) -> None:

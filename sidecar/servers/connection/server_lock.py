@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 from sidecar.base.kernel_waits import unix_stream
@@ -43,6 +44,8 @@ _CLIENT = re.compile(
 )
 
 
+# No line of a sidecar is longer.
+_MOST_LINE = 4096
 # Seconds that the holder of a name, who may be anybody, is waited for.
 _PATIENCE_SECONDS = 0.5
 # So many that only connect keep nobody from asking.
@@ -162,6 +165,18 @@ def _holder(run_id: str) -> tuple[int, int] | None:
         return peer_credentials(probe)
 
 
+def _named_like_us(clients: str) -> Iterator[re.Match[str]]:
+    """Yield the lines of sidecars. Only lines with such a name are searched: a list may be of any
+    length, and no other thread runs meanwhile."""
+    end = 0
+    while (at := clients.find(f"name={_CLIENT_PREFIX}", end)) >= 0:
+        start = clients.rfind("\n", max(end, at - _MOST_LINE), at) + 1
+        newline = clients.find("\n", at, at + _MOST_LINE)
+        end = newline if newline >= 0 else min(len(clients), at + _MOST_LINE)
+        if found := _CLIENT.match(clients[start or max(0, at - _MOST_LINE) : end]):
+            yield found
+
+
 def check_clients(clients: str) -> None:
     """Check CLIENT LIST of a server, with ours in it, for a sidecar that came before us.
 
@@ -171,11 +186,11 @@ def check_clients(clients: str) -> None:
         ServerTakenError: there is one.
         TypeError: it is no text.
     """
-    own = (one for one in _CLIENT.finditer(clients) if one["name"] == CLIENT_NAME)
+    own = (one for one in _named_like_us(clients) if one["name"] == CLIENT_NAME)
     us = max(own, key=lambda one: int(one["id"]), default=None)
     if us is None:
         return
-    for one in _CLIENT.finditer(clients):
+    for one in _named_like_us(clients):
         is_other = one["name"] != CLIENT_NAME and one["user"] == us["user"]
         if is_other and int(one["id"]) < int(us["id"]):
             raise ServerTakenError(

@@ -46,6 +46,9 @@ class SimulatedClock:
     def time(self) -> float:
         return _EPOCH_SECONDS + self.now
 
+    def thread_time(self) -> float:
+        return 0.0  # nothing takes any of it
+
     def advance(self, seconds: float) -> None:
         """Let time go by."""
         if seconds > 0:
