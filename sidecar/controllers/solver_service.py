@@ -200,8 +200,10 @@ class SolverService:
         create = connection._create_connection  # type: ignore[attr-defined]
         with ExitStack() as ended:
 
-            def created(*where: Any) -> socket.socket:
-                plain: socket.socket = create(*where)
+            def created(address: tuple[str, int], *how: Any) -> socket.socket:
+                # As ``numbered``; its certificate is for the name all the same.
+                host = "127.0.0.1" if address[0].lower() == "localhost" else address[0]
+                plain: socket.socket = create((host, address[1]), *how)
                 ended.enter_context(handshake_ended_after(self._limit_seconds, plain))
                 return plain
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from struct import Struct
 from typing import Any
 
@@ -53,22 +53,66 @@ def guard(
     connect = connection._connect
     listeners = _Listeners(believed, known)
     if is_tls or is_tcp:
-        name, port = connection.host, connection.port
+        if is_tls:
+            _prove_by_name(connection)
 
-        def check(connected: socket.socket) -> None:
-            if is_tls:
-                _learn_proven(connected, listeners)
-            else:
-                _refuse_stranger(connected, name, connection.socket_connect_timeout, listeners)
+        def connected_to(place: str) -> socket.socket:
+            def check(connected: socket.socket) -> None:
+                if is_tls:
+                    _learn_proven(connected, listeners)
+                else:
+                    _refuse_stranger(connected, place, connection.socket_connect_timeout, listeners)
 
-        connection._connect = lambda: _refused_where_strangers_listen(
-            lambda: _checked(connect(), check), name, port, listeners
+            name, connection.host = connection.host, place
+            try:
+                return _refused_where_strangers_listen(
+                    lambda: _checked(connect(), check), place, connection.port, listeners
+                )
+            finally:
+                connection.host = name
+
+        name = connection.host
+        connection._connect = lambda: _first_connected(
+            connected_to, name, connection.port, listeners
         )
     else:
         connection._connect = lambda: _checked(
             _connected_to_path(connection),
             lambda connected: _refuse_maker(connected, connection.path, listeners),
         )
+
+
+def _prove_by_name(connection: Any) -> None:
+    """Have certificates checked for the name, whichever of its addresses is connected to."""
+    name, wrap = connection.host, connection._wrap_socket_with_ssl
+
+    def wrapped(plain: socket.socket) -> Any:
+        place, connection.host = connection.host, name
+        try:
+            return wrap(plain)
+        finally:
+            connection.host = place
+
+    connection._wrap_socket_with_ssl = wrapped
+
+
+def _first_connected(
+    connected_to: Callable[[str], socket.socket], name: str, port: int, listeners: _Listeners
+) -> socket.socket:
+    """Connect to the first address of the name that has the server. A name may have several of this
+    machine, such as 127.0.0.1 and ::1, and anybody may listen at those that the server leaves.
+    Raises OSError."""
+    hosts = addresses_of(name, port)
+    if len(hosts) < 2 or not are_of_this_machine(hosts):
+        return connected_to(name)
+    errors: list[OSError] = []
+    ranked = sorted(hosts, key=lambda host: (not listeners.believes(host, port), host.version))
+    for host in ranked:
+        try:
+            return connected_to(str(host))
+        except OSError as error:
+            errors.append(error)
+    raise min(errors, key=lambda error: isinstance(error, ConnectionRefusedError))
 
 
 class _Listeners:
@@ -81,6 +125,12 @@ class _Listeners:
     def are_known(self) -> bool:
         """Whether such users are known; not where a port is forwarded: nobody listens there."""
         return bool(self._believed or self._known.users)
+
+    def believes(self, host: IPv4Address | IPv6Address, port: int) -> bool:
+        """Whether somebody listens there, and nobody but those who may."""
+        users = listening_users({host}, port)
+        believed = self._believed or {0, os.geteuid(), *(self._known.users or ())}
+        return bool(users) and set(users) <= set(believed)
 
     def check(self, users: Collection[int], place: str) -> None:
         """Check who listens there. Raises OSError where others do."""
