@@ -103,10 +103,12 @@ def _size_now(server: dict[str, Any], told: Mapping[str, Any]) -> list[str]:
         why = reason_words(server["keep_reason"])
         found.append(f"It cannot be given another size now, because {why}.")
     if server["held"]:
+        stays = f"SPREDS leaves it at that until `spreds resume FILE {server['name']}`"
+        if size and server["held"]["bytes"] != size:
+            stays = f"it has another size since: `spreds resume FILE {server['name']}` forgets that"
         found.append(
             f"Somebody gave it {format_size(server['held']['bytes'])} by hand at "
-            f"{time_of_day(server['held']['at_seconds'])}, and SPREDS leaves it at that until "
-            f"`spreds resume FILE {server['name']}`."
+            f"{time_of_day(server['held']['at_seconds'])}, and {stays}."
         )
     return found
 

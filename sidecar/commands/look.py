@@ -19,7 +19,7 @@ from sidecar.commands.arguments import add_json, typed
 from sidecar.commands.look_answer import Answer, gain_error_ratio, least_safe_bytes
 from sidecar.commands.look_page import as_page
 from sidecar.commands.look_progress import nothing_words, progress_words
-from sidecar.commands.look_words import headline, in_words, notes
+from sidecar.commands.look_words import headline, in_words, next_words, notes
 from sidecar.commands.running import with_known_listeners
 from sidecar.commands.server_access import add_access, named_addresses, read_access
 from sidecar.config.node import SidecarConfig, load_config
@@ -28,6 +28,7 @@ from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import (
     DEFAULT_LATENCY_SECONDS,
+    LEAST_BUDGET_BYTES,
     Access,
     node_config,
     node_text,
@@ -175,6 +176,8 @@ def _server_json(seen: Seen, planned: ServerPlan) -> dict[str, Any]:
 # As a shell has it for a program that Ctrl-C ended.
 INTERRUPTED = 130
 _LEAST_PROGRESS_SECONDS = 5.0
+# A look that is shorter, with ``--init``, is for the file alone.
+_SHORT_SECONDS = 30.0
 _MOST_PROGRESS_LINES = 30
 _MOST_PATH_BYTES = 100
 # So many of the servers found are looked at, and so many of those left alone are named.
@@ -247,9 +250,14 @@ def _look(
         found_servers=not (options.config or options.addresses),
     )
     # First what took minutes: a disk may be full.
-    print(json.dumps(as_json(answer), indent=1) if options.json else in_words(answer), flush=True)
+    is_for_file = options.init and options.for_seconds < _SHORT_SECONDS and not options.json
+    if not is_for_file:
+        words = json.dumps(as_json(answer), indent=1) if options.json else in_words(answer)
+        print(words, flush=True)
     if options.init:
         _write(options, access, answer)
+    if is_for_file:  # it knows less than the look before it
+        print(next_words(answer))
     if options.html:
         write_new(options.html, as_page(answer))
     return 0
@@ -363,8 +371,15 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
     endpoint = options.init.absolute().parent / "samples"
     if os.geteuid() == 0 or len(os.fsencode(endpoint)) > _MOST_PATH_BYTES:
         endpoint = Path("/run/spreds/samples")
-    budget_bytes = answer.found.observation.budget_bytes
-    budget_bytes -= sum(one.reading.size_bytes for one in hosted)
+    # What each says at the end, for what one without CONFIG says may change.
+    budget_bytes = sum(one.reading.size_bytes for one in answer.seen if one.has_config)
+    if options.budget or options.config:
+        hosted_bytes = sum(one.reading.size_bytes for one in hosted)
+        budget_bytes = answer.found.observation.budget_bytes - hosted_bytes
+    if budget_bytes < len(servers) * LEAST_BUDGET_BYTES:
+        raise DocumentError(
+            f"{options.init} is not written: servers without CONFIG leave too little of the budget"
+        )
     latencies = dict(options.backend_latency)
     place = f"ipc://{endpoint}"
     text = node_text(servers, budget_bytes, latencies, access, place, left_out)

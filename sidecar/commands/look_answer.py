@@ -21,6 +21,10 @@ COLUMNS = (
 )
 
 
+# Over a shorter time, no read is no sign that there are none.
+_COUNTED_SECONDS = 10.0
+
+
 @dataclass(frozen=True)
 class Answer:
     """Holds what was found in a look of ``seconds``, of ``asked_seconds``.
@@ -101,7 +105,8 @@ def rows(answer: Answer) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True):
         reads = one.hits + one.misses
-        hits = f"{100 * one.hits / reads:.1f} %" if reads else "no reads"
+        nothing = "no reads" if one.seconds >= _COUNTED_SECONDS else "not known"
+        hits = f"{100 * one.hits / reads:.1f} %" if reads else nothing
         then, off = ["not known", "-"], "-"
         if one.is_known and one.estimate is not None and planned.hit_ratio is not None:
             by_curve = f"{100 * planned.hit_ratio:.1f} %"

@@ -54,7 +54,7 @@ def in_words(answer: Answer) -> str:
         print()
         print_table([COLUMNS, *rows(answer)], wraps=True)
         print()
-        for note in [*notes(answer), _next_words(answer)]:
+        for note in [*notes(answer), next_words(answer)]:
             print(textwrap.fill(note, WIDTH, break_long_words=False, break_on_hyphens=False))
         for line in _by_hand(answer):
             print(line)
@@ -221,7 +221,8 @@ def _names(names: Sequence[str], answer: Answer) -> str:
     return "all of them" if 1 < len(names) == len(answer.seen) else _listed(names)
 
 
-def _next_words(answer: Answer) -> str:
+def next_words(answer: Answer) -> str:
+    """Say what to do next."""
     if all(not one.tells_settings for one in answer.seen):
         return "Next: set these sizes where the servers are hosted."
     if answer.init:

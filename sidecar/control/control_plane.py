@@ -214,7 +214,8 @@ class ControlPlane:
             readings = self._actuator.readings
             errors = self._actuator.errors()
             for name, words in self.server_events.look(now_seconds, readings, errors):
-                words += set_again(name, words, self._store.now)
+                has_bytes = one.maxmemory_bytes if (one := readings.get(name)) else 0
+                words += set_again(name, words, self._store.now, has_bytes)
                 self.history.add("server", words, server=name)
             for name in self.server_events.refusals.lasting(now_seconds):
                 self.verification.refused_writes(name)

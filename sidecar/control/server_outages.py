@@ -97,10 +97,12 @@ def _here(told: _Known, reading: ServerReading, now_seconds: float) -> tuple[_Kn
     return _Known(reading.run_id, reading.role, None, away), "; ".join(parts)
 
 
-def set_again(name: str, words: str, state: SidecarState) -> str:
-    """Say which size a restarted server gets, whatever its own file says."""
-    held = state.control.held.get(name)
-    size_bytes = held.bytes if held else state.targets_bytes.get(name)
+def set_again(name: str, words: str, state: SidecarState, has_bytes: int = 0) -> str:
+    """Say which size a restarted server gets, whatever its own file says: what is planned. A size
+    that was set by hand stays only if it ``has_bytes`` of it still."""
+    held, size_bytes = state.control.held.get(name), state.targets_bytes.get(name)
     if _RESTARTED not in words or not size_bytes or not state.control.sets_sizes:
         return ""
+    if held and held.bytes == has_bytes:
+        return f"; it keeps {format_size(has_bytes)}, which was set by hand"
     return f"; it goes back to {format_size(size_bytes)}"

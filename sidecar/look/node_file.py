@@ -28,7 +28,7 @@ DEFAULT_LATENCY_SECONDS = 10e-3
 _SOURCE = "spreds look"
 # At most half of an equal share.
 _LEAST_SHARE = 2
-_LEAST_BUDGET_BYTES = 1 << 16
+LEAST_BUDGET_BYTES = 1 << 16
 _MIB = 1 << 20
 
 
@@ -84,7 +84,7 @@ def node_text(
 ) -> str:
     """Return the file, for servers by name; of ``left_out``, address and why stand there as
     comments."""
-    budget_bytes = max(_LEAST_BUDGET_BYTES, _rounded_up(budget_bytes))
+    budget_bytes = max(LEAST_BUDGET_BYTES, _rounded_up(budget_bytes))
     least = min(DEFAULT_MINIMUM_BYTES, budget_bytes // (_LEAST_SHARE * max(1, len(servers))))
     tables = []
     for name, url in servers.items():

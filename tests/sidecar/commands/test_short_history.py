@@ -106,6 +106,8 @@ def test_a_restart_says_which_size_is_set_again() -> None:
     assert set_again("a", "a does not answer", state) == ""
     assert set_again("b", "b was restarted", state) == ""
     state.control = ControlState(engaged=True, held={"a": Hold(5 * MIB, 1.0)})
-    assert set_again("a", "a was restarted", state) == "; it goes back to 5 MiB"
+    assert set_again("a", "a was restarted", state, 9 * MIB) == "; it goes back to 3 MiB"
+    kept = "; it keeps 5 MiB, which was set by hand"
+    assert set_again("a", "a was restarted", state, 5 * MIB) == kept
     state.control = ControlState()
     assert set_again("a", "a was restarted", state) == ""
