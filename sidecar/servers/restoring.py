@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,8 +22,9 @@ def restore_sizes(
     metrics: Metrics,
     stop: threading.Event,
 ) -> dict[str, str]:
-    """Restore those that shrink first, at once; then, if all of them have, those that grow. 0 is no
-    limit. A server that does not evict is not shrunk: it would refuse writes.
+    """Restore those that shrink first, at once; then those that grow, as far as there is room
+    beside those that did not shrink. 0 is no limit. A server that does not evict is not shrunk: it
+    would refuse writes.
 
     Returns:
         Why, of those that do not have theirs yet.
@@ -36,7 +38,9 @@ def restore_sizes(
             continue
         if shrink and watch.grows_to(size_bytes):
             missing[name] = f"it waits for {', '.join(shrink)}"
-            continue
+            size_bytes = _fitting_bytes(name, watches, sizes_bytes)
+            if not watch.grows_to(size_bytes):
+                continue
         try:
             _restore(watch, size_bytes)
             metrics.config_set_maxmemory.labels(name).inc()
@@ -46,6 +50,22 @@ def restore_sizes(
             if not watch.grows_to(size_bytes):
                 shrink.append(name)
     return missing
+
+
+def _fitting_bytes(
+    name: str, watches: Mapping[str, ServerWatch], sizes_bytes: Mapping[str, int]
+) -> int:
+    """Return what a server may have for all to stay within the sum of the sizes; 1 if that cannot
+    be told."""
+    others = (
+        watches[other].state(size).maxmemory_bytes
+        for other, size in sizes_bytes.items()
+        if other != name
+    )
+    room_bytes = sum(sizes_bytes.values()) - sum(others)
+    if not all(sizes_bytes.values()) or not math.isfinite(room_bytes):
+        return 1
+    return max(1, min(sizes_bytes[name], int(room_bytes)))
 
 
 def _restore(watch: ServerWatch, size_bytes: int) -> None:
