@@ -91,8 +91,8 @@ class ServerWatch:
         return self._last.run_id if self._last else None
 
     def read_since(self, then: float) -> ServerReading | None:
-        """Return what it last said, unless that was before (monotonic)."""
-        return self.last if self.contact.answered_at >= then else None
+        """Return what it last said, unless that was before (monotonic), and it was asked since."""
+        return self.last if self.contact.answered_at >= then or self.contact.rests else None
 
     def take(self) -> ServerReading | None:
         """Return what it has answered; ``None`` if nothing yet, or what cannot be used."""
