@@ -40,6 +40,8 @@ DIVISIONS = [
     "by working set",
     "one shared server",
     "climber",
+    "by use",
+    "annealed",
 ]
 
 
@@ -62,15 +64,16 @@ def test_a_mix_of_ones_own_from_the_file_to_figures_and_picture(tiny, tmp_path, 
     (result,) = json.loads(figures.read_text())
     assert (result["mix"], result["changes"]) == ("tiny", False)
     scores = result["scores"]
-    assert [one["division"] for one in scores[:7]] == DIVISIONS
+    assert [one["division"] for one in scores[: len(DIVISIONS)]] == DIVISIONS
     assert all(one["division"] in printed for one in scores)
-    mine = scores[7:]
+    mine = scores[len(DIVISIONS) :]
     assert len(mine) == len({one["salt"] for one in mine}) == 2
     by_name = {one["division"]: one for one in scores}
     series = by_name["equal"]["cycles_seconds"]
     assert len(series) == 3
     assert f"\n3         {1e3 * series[2]:7.3f}" in printed
     assert by_name["equal"]["share"] == 0
+    assert (by_name["equal"]["worth_ratio"], by_name["equal"]["lost_ratio"]) == (1.0, 0.0)
     assert by_name["static oracle"]["share"] == 1
     assert by_name["static oracle"]["loss_ratio"] < 0
     assert "\ntiny  " in printed
