@@ -85,11 +85,17 @@ def numbered(url: str) -> str:
     """Return a URL with 127.0.0.1 for ``localhost``, which may be [::1] first, where somebody else
     may listen. It stays with TLS, whose certificate is for the name."""
     parts = urlsplit(url)
-    is_name = unquote(parts.hostname or "localhost").lower() == "localhost"
-    if parts.scheme not in ("redis", "http") or not is_name:
+    name = unquote(parts.hostname or "localhost")
+    host = numbered_host(name)
+    if parts.scheme not in ("redis", "http") or host == name:
         return url
     port = "" if parts.port is None else f":{parts.port}"
-    return urlunsplit(parts._replace(netloc=f"127.0.0.1{port}"))
+    return urlunsplit(parts._replace(netloc=f"{host}{port}"))
+
+
+def numbered_host(host: str) -> str:
+    """Return 127.0.0.1 for ``localhost``, and each other host as it is."""
+    return "127.0.0.1" if host.lower() == "localhost" else host
 
 
 def shown_url(url: str) -> str:

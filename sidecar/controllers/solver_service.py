@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from sidecar.base.connection_deadlines import handshake_ended_after
 from sidecar.base.metrics import Metrics
-from sidecar.config.addresses import shown_url
+from sidecar.config.addresses import numbered_host, shown_url
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
@@ -202,8 +202,7 @@ class SolverService:
 
             def created(address: tuple[str, int], *how: Any) -> socket.socket:
                 # As ``numbered``; its certificate is for the name all the same.
-                host = "127.0.0.1" if address[0].lower() == "localhost" else address[0]
-                plain: socket.socket = create((host, address[1]), *how)
+                plain: socket.socket = create((numbered_host(address[0]), address[1]), *how)
                 ended.enter_context(handshake_ended_after(self._limit_seconds, plain))
                 return plain
 

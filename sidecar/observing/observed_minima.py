@@ -75,8 +75,8 @@ def floor_bytes(curve: MissRatioCurve, installed_bytes: int) -> int:
     sizes, ratios = curve.from_zero()
     most = float(curve.miss_ratio(installed_bytes)) + _SAME_RATIO
     first = int(np.argmax(ratios <= most))
-    if ratios[first] > most or not first:
-        return installed_bytes if ratios[first] > most else 0
+    if not first:
+        return 0
     share = (ratios[first - 1] - most) / (ratios[first - 1] - ratios[first])
     size = sizes[first - 1] + share * (sizes[first] - sizes[first - 1])
     return min(installed_bytes, math.ceil(float(size)))

@@ -38,8 +38,8 @@ LEAST_RETRY_SECONDS = 0.05
 RETRY_RATIO = 0.5
 BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
 PASSWORD_RETRY_SECONDS = 10.0
-# Of a core of ours, what one server may take by its answers, whatever is in them; below the other
-# figure nobody asks.
+# One server's answers may take so much of a core of ours, whatever is in them. An answer that took
+# less than the other figure is followed by no rest.
 _OWN_SHARE, _LITTLE_SECONDS = 0.05, 0.02
 # Longer than most restarts take.
 GONE_SECONDS = 10.0

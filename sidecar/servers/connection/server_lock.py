@@ -170,10 +170,11 @@ def _named_like_us(clients: str) -> Iterator[re.Match[str]]:
     length, and no other thread runs meanwhile."""
     end = 0
     while (at := clients.find(f"name={_CLIENT_PREFIX}", end)) >= 0:
-        start = clients.rfind("\n", max(end, at - _MOST_LINE), at) + 1
+        first = max(end, at - _MOST_LINE)
+        start = max(first, clients.rfind("\n", first, at) + 1)
         newline = clients.find("\n", at, at + _MOST_LINE)
         end = newline if newline >= 0 else min(len(clients), at + _MOST_LINE)
-        if found := _CLIENT.match(clients[start or max(0, at - _MOST_LINE) : end]):
+        if found := _CLIENT.match(clients[start:end]):
             yield found
 
 

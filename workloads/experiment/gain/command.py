@@ -43,7 +43,7 @@ from workloads.experiment.gain.spreds_division import SpredsDivision
 from workloads.table import say
 
 # Of the mix' own: in which equal shares are tried, to be as fast as a division is.
-BUDGET_RATIOS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+BUDGET_RATIOS = (0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 HELP = "how much of the possible gain SPREDS keeps, beside other ways to divide memory"
 
 
@@ -199,6 +199,7 @@ def _result(mix: Mix, divided: list[Divided], equal_seconds: dict[float, float])
         next(one.outcome for one in divided if one.division == wanted)
         for wanted in ("equal", "static oracle")
     )
+    equal_seconds = {**equal_seconds, 1.0: equal.access_seconds()}
     scores = [
         score(one.division, one.outcome, equal, static, one.salt, one.errors, equal_seconds)
         for one in divided

@@ -194,19 +194,23 @@ def test_a_stranger_at_the_other_family_of_localhost_is_sent_nothing(
             stranger.accept()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
-def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
-    load_node: LoadNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _give_a_name_both_families(monkeypatch: pytest.MonkeyPatch) -> None:
     find = socket.getaddrinfo
 
     def both(host: str, *how: Any, **more: Any) -> Any:
         names = ("::1", "127.0.0.1") if host == "cache" else (host,)
         return [found for name in names for found in find(name, *how, **more)]
 
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
+    load_node: LoadNode, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port = free_port()
     start_server("12mb", port=port, bind="127.0.0.1")
-    monkeypatch.setattr(socket, "getaddrinfo", both)
+    _give_a_name_both_families(monkeypatch)
     with strangers_listener(port, "::1") as stranger:
         config = load_node({"a": f"redis://cache:{port}"}).servers[0]
         # He keeps nobody from the server: who is believed is asked first, and he not at all.
@@ -220,14 +224,8 @@ def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
 def test_a_stranger_at_another_address_of_a_server_that_is_down_is_sent_nothing(
     load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = socket.getaddrinfo
-
-    def both(host: str, *how: Any, **more: Any) -> Any:
-        names = ("::1", "127.0.0.1") if host == "cache" else (host,)
-        return [found for name in names for found in find(name, *how, **more)]
-
     port = free_port()
-    monkeypatch.setattr(socket, "getaddrinfo", both)
+    _give_a_name_both_families(monkeypatch)
     with strangers_listener(port, "::1") as stranger:
         config = load_node({"a": f"redis://cache:{port}"}).servers[0]
         config = replace(config, listeners=FoundListeners({0}))

@@ -55,9 +55,7 @@ def _reads(target: Target, name: str, keys: int, at_once: int) -> Iterator[None]
     def read(stop: threading.Event) -> None:
         while not stop.wait(PAUSE_SECONDS):
             wanted = [f"key:{draw.randrange(keys)}" for _ in range(at_once)]
-            found = zip(wanted, client.mget(wanted), strict=True)
-            if missed := {key: VALUE for key, value in found if value is None}:
-                client.mset(missed)
+            target.read_through(client, wanted, VALUE)
 
     with in_background(read):
         yield

@@ -106,9 +106,7 @@ class _Load:
                     f"key:{next(places) % keys if is_loop else draw.randrange(keys)}"
                     for _ in range(at_once)
                 ]
-                found = zip(wanted, client.mget(wanted), strict=True)
-                if missed := {key: b"x" * 1000 for key, value in found if value is None}:
-                    client.mset(missed)
+                self._target.read_through(client, wanted, b"x" * 1000)
 
         return read
 

@@ -169,6 +169,13 @@ class Target:
         """A client of a server, of its own."""
         return redis.Redis(unix_socket_path=str(self.servers[name].socket), **options)
 
+    @staticmethod
+    def read_through(client: redis.Redis, keys: Sequence[str], value: bytes) -> None:
+        """Read keys, and fill those that are missed."""
+        found = zip(keys, client.mget(keys), strict=True)
+        if missed := {key: value for key, had in found if had is None}:
+            client.mset(missed)
+
     def fill(self, name: str, keys: int = 2000, value_bytes: int = 1000) -> None:
         """Write and read keys of a server once."""
         pipe = self.servers[name].client.pipeline(transaction=False)
