@@ -30,6 +30,7 @@ from sidecar.look.node_file import (
     DEFAULT_LATENCY_SECONDS,
     LEAST_BUDGET_BYTES,
     Access,
+    free_page_port,
     node_config,
     node_text,
     write_new,
@@ -381,8 +382,8 @@ def _write(options: argparse.Namespace, access: Access, answer: Answer) -> None:
             f"{options.init} is not written: servers without CONFIG leave too little of the budget"
         )
     latencies = dict(options.backend_latency)
-    place = f"ipc://{endpoint}"
-    text = node_text(servers, budget_bytes, latencies, access, place, left_out)
+    place, port = f"ipc://{endpoint}", free_page_port()
+    text = node_text(servers, budget_bytes, latencies, access, place, left_out, port)
     write_new(options.init, text)
 
 

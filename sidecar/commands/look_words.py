@@ -213,7 +213,7 @@ def notes(answer: Answer) -> list[str]:
     ratios = [one.cost_ratio for one in answer.seen]
     is_short = len(ratios) > _MOST_COSTS or len(set(ratios)) < len(ratios)
     much = f"in each at most {_cost(max(ratios))}" if is_short else _listed(cost)
-    found.append(f"Asking cost {much} of a core, by INFO commandstats. Nothing was set.")
+    found.append(f"Asking cost {much} of a core. Nothing was set.")
     return found
 
 

@@ -55,7 +55,9 @@ def standstill(cycle: ObservationCycle, actuator: Actuator) -> list[str]:
         since = cycle.shrinking_since.get(state.name, math.inf)
         waited_seconds = time.monotonic() - since
         size = sizes.get(state.name, 0)
-        if waited_seconds > MOST_CYCLES * longest_seconds and size < state.maxmemory_bytes:
+        # Who does not evict keeps its size, and that is told as such.
+        is_late = waited_seconds > MOST_CYCLES * longest_seconds and state.evicts
+        if is_late and size < state.maxmemory_bytes:
             found.append(
                 f"{state.name} has been on its way to {format_size(size)} for "
                 f"{format_duration(waited_seconds)}, and has "

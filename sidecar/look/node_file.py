@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ _SOURCE = "spreds look"
 _LEAST_SHARE = 2
 LEAST_BUDGET_BYTES = 1 << 16
 _MIB = 1 << 20
+_PAGE_PORTS = range(9736, 9746)
 
 
 class Access(NamedTuple):
@@ -81,6 +83,7 @@ def node_text(
     access: Access = NOBODY,
     endpoint: str = "ipc:///run/spreds/samples",
     left_out: Mapping[str, tuple[str, str]] | None = None,
+    page_port: int = _PAGE_PORTS[0],
 ) -> str:
     """Return the file, for servers by name; of ``left_out``, address and why stand there as
     comments."""
@@ -116,8 +119,22 @@ def node_text(
         'kind = "embedded"\n'
         'folder = "documents"   # observations and plans, and what teams set\n\n'
         "[operators]\n"
-        'listen = "127.0.0.1:9736"   # the page\n\n' + "\n".join(tables)
+        f'listen = "127.0.0.1:{page_port}"   # the page\n\n' + "\n".join(tables)
     )
+
+
+def free_page_port() -> int:
+    """Return the first port for the page at which nobody listens: another node of this machine may
+    be at the usual one. If all are taken, return that."""
+    for port in _PAGE_PORTS:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    return _PAGE_PORTS[0]
 
 
 def _rounded_up(size_bytes: int) -> int:

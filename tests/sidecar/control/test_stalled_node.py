@@ -31,13 +31,15 @@ SERVER = ServerObservation(
 )
 
 
-def _told(late_seconds: float, cycles: int, size: int, looks_on: bool = False) -> list[str]:
+def _told(
+    late_seconds: float, cycles: int, size: int, looks_on: bool = False, evicts: bool = True
+) -> list[str]:
     cycle: Any = SimpleNamespace(
         latest_at_seconds=time.time() - late_seconds,
         config=SimpleNamespace(cycle=SimpleNamespace(maximum_age_seconds=LONGEST_SECONDS)),
         shrinking_since={"a": time.monotonic() - cycles * LONGEST_SECONDS} if cycles else {},
     )
-    state = ServerState("a", size * MEBIBYTE, 12 * MEBIBYTE, 2 * MEBIBYTE)
+    state = ServerState("a", size * MEBIBYTE, 12 * MEBIBYTE, 2 * MEBIBYTE, evicts=evicts)
     now = SimpleNamespace(sizes_bytes={"a": 8 * MEBIBYTE})  # on the way to less
     actuator: Any = SimpleNamespace(looks_on=looks_on, latest=[state], intermediate_sizes=now)
     return standstill(cycle, actuator)
@@ -52,6 +54,7 @@ def test_an_observation_that_is_late_by_a_cycle_is_told() -> None:
 def test_a_server_that_has_still_to_shrink_after_three_cycles_is_told() -> None:
     assert _told(0, MOST_CYCLES - 1, 12) == _told(0, MOST_CYCLES, 8) == []
     assert _told(0, MOST_CYCLES, 12, looks_on=True) == []
+    assert _told(0, MOST_CYCLES, 12, evicts=False) == []  # it came back with more, and keeps that
     (said,) = _told(0, MOST_CYCLES, 12)
     assert "a has been on its way to 8 MiB for " in said
     assert "and has 12 MiB" in said

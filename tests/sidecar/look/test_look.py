@@ -28,7 +28,7 @@ from sidecar.look.local_servers import LocalServer as LocalFound
 from sidecar.look.local_servers import local_servers
 from sidecar.look.look_rights import acl_line
 from sidecar.look.looking import Looking
-from sidecar.look.node_file import Access, named_servers, node_config, node_text
+from sidecar.look.node_file import Access, free_page_port, named_servers, node_config, node_text
 from sidecar.look.server_questions import CannotBeLookedAtError
 from tests.secret_file import write_secret
 from tests.sidecar.altered_server import altered
@@ -323,6 +323,17 @@ def test_a_budget_that_nobody_set_is_whole_in_the_file() -> None:
     servers = {"a": "redis://127.0.0.1:6379"}
     assert 'budget = "77MiB"' in node_text(servers, 79733718, {})
     assert 'budget = "76.5MiB"' in node_text(servers, 80216064, {})
+
+
+def test_a_new_nodes_page_is_at_a_port_of_its_own() -> None:
+    """Another node of the machine, or anybody, may be at the first one."""
+    with socket.create_server(("127.0.0.1", free_page_port())) as listener:
+        taken = listener.getsockname()[1]
+        port = free_page_port()
+    assert taken != port
+    assert f'listen = "127.0.0.1:{port}"' in node_text(
+        {"a": "redis://127.0.0.1:6379"}, 1 << 26, {}, page_port=port
+    )
 
 
 def test_it_writes_a_page_that_loads_nothing_and_never_over_a_file(

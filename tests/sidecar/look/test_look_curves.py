@@ -19,11 +19,12 @@ from sidecar.commands.look_progress import progress_words
 from sidecar.commands.look_words import headline, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.followed_keys import FollowedKeys
+from sidecar.look.idle_time_sampler import IdleTimeSampler
 from sidecar.look.key_scan import KeyScan, progress_of
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking, Refused
 from sidecar.look.node_file import node_config
-from sidecar.look.question_cost import MOST_PAUSE_SECONDS
+from sidecar.look.question_cost import MOST_PAUSE_SECONDS, QuestionCost
 from sidecar.look.server_look import ServerLook, extended
 from sidecar.look.server_questions import LookedServer
 from sidecar.samples.batch import Batch
@@ -154,6 +155,27 @@ def test_it_asks_less_often_where_that_costs_too_much(clock: PlayedClock) -> Non
         assert look.due - clock.seconds >= waits
         assert (look.due - clock.seconds == 1.0) == (most_cost == 1.0)
         look.close()
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_what_it_says_to_cost_is_what_the_server_took(clock: PlayedClock, name: str) -> None:
+    """By the processor time of the whole server, of which commands' own is a quarter or a tenth."""
+    server = stock(clock, name, maxmemory=0)
+    server.client.mset({f"some:prefix:{place}": "x" * 100 for place in range(8_000)})
+    looked = LookedServer(ServerConfig("s", server.url))
+    sampler = IdleTimeSampler(looked, looked.begin())
+    cost = QuestionCost(looked, sampler.round(looked.tell)[1])
+    before = processor_seconds(server)
+    for _ in range(15):
+        cost.add(sampler.round(looked.tell)[1])
+    took = processor_seconds(server) - before
+    assert took / 2.5 < cost.seconds < 2.5 * took
+    looked.close()
+
+
+def processor_seconds(server: LocalServer) -> float:
+    told = server.client.info("cpu")
+    return float(told["used_cpu_user"]) + float(told["used_cpu_sys"])
 
 
 def operations(batch: Batch) -> list[Operation]:
