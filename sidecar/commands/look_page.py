@@ -126,7 +126,7 @@ def _picture(seen: Seen, now: float, then: float, reach: float) -> Iterator[str]
         yield f'<text x="{_LEFT - 6:.0f}" y="{y + 4:.1f}" text-anchor="end">{ratio:.0%}</text>'
     # A server that evicts nothing missed only what it never had.
     evicts = seen.misses and seen.reading.maxmemory_bytes
-    known_to = min(reach, max(seen.known_to_bytes, now)) if evicts else reach
+    known_to = min(reach, seen.known_to_bytes) if evicts else reach
     for kind, start, end in (("known", 0.0, known_to), ("guessed", known_to, reach)):
         sizes = np.linspace(start, end, _POINTS)
         hits = 1 - seen.estimate.curve.miss_ratio(sizes)

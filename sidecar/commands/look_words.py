@@ -131,7 +131,7 @@ def _so_far(answer: Answer) -> str:
     errors = [one.estimate.curve_error_ratio for one in answer.seen if one.estimate]
     is_rough = max(errors, default=1.0) > _ROUGH or any(one.is_filling for one in answer.seen)
     is_beyond = any(
-        one.is_known and planned.maxmemory_bytes > max(_known_to(one), one.reading.size_bytes)
+        one.is_known and planned.maxmemory_bytes > one.known_to_bytes
         for one, planned in zip(answer.seen, answer.found.plan.servers, strict=True)
     )
     return " (partly a guess)" if is_rough or is_beyond else ""
@@ -272,7 +272,7 @@ def _beyond_words(answer: Answer) -> list[str]:
         return []
     by_size: dict[str, list[str]] = {}
     for one in near:
-        by_size.setdefault(size_words(_known_to(one)), []).append(one.config.name)
+        by_size.setdefault(size_words(one.known_to_bytes), []).append(one.config.name)
     is_each = len(by_size) == 1 < len(near) == len(answer.seen)
     more = [f"{size} of {'each' if is_each else _listed(names)}" for size, names in by_size.items()]
     longest = max([2 * answer.asked_seconds, *(one.age_seconds for one in near)])
@@ -282,7 +282,3 @@ def _beyond_words(answer: Answer) -> list[str]:
         f"longer held. --for {format_duration(60.0 * minutes).replace('min', 'm')} would measure "
         "them."
     ]
-
-
-def _known_to(seen: Seen) -> float:
-    return max(seen.known_to_bytes, seen.reading.size_bytes)

@@ -77,7 +77,6 @@ class Seen:
     Attributes:
         estimate: with rate and miss ratio of all the time in which reads were counted, and the
             curve extended; ``None``: nothing yet.
-        measured: the curve as it was measured: what would be missed at most.
         reading: the last one.
         known_to_bytes: a server of this size or less would have held nothing that was gone before
             the look; of larger ones, it is only known what they would miss at most.
@@ -95,7 +94,6 @@ class Seen:
     config: ServerConfig
     reading: ServerReading
     estimate: Estimate | None
-    measured: MissRatioCurve | None
     known_to_bytes: float
     age_seconds: float
     cost_ratio: float
@@ -110,12 +108,13 @@ class Seen:
     writes_per_second: float = 0.0
 
     def error_at(self, size_bytes: float) -> float:
-        """Return by how much the miss ratio may be off there: the curve's error, or half of what
-        extending the curve takes off, if that is more. There must be an estimate."""
+        """Return by how much the miss ratio may be off there: the curve's error, or all that it
+        falls beyond what is known, if that is more. There must be an estimate."""
         assert self.estimate is not None
-        assert self.measured is not None
-        here = self.measured.miss_ratio(size_bytes) - self.estimate.curve.miss_ratio(size_bytes)
-        return max(self.estimate.curve_error_ratio, float(here) / 2)
+        curve = self.estimate.curve
+        known_bytes = min(size_bytes, self.known_to_bytes)
+        fall = curve.miss_ratio(known_bytes) - curve.miss_ratio(size_bytes)
+        return max(self.estimate.curve_error_ratio, float(fall))
 
     @property
     def is_known(self) -> bool:
@@ -168,7 +167,7 @@ class ServerLook:
         self.due = now
         self._steps = 0
         self._counts = False
-        self._known_to_bytes = 0.0
+        self._stack_bytes = 0.0
         self._first: Told | None = None
         self._estimate: Estimate | None = None
 
@@ -222,7 +221,7 @@ class ServerLook:
         self._first = self.told
         shards = self.monitor.shards
         stack_bytes = shards.stack.total_weight / (shards.rate or 1.0)
-        self._known_to_bytes = stack_bytes + self.monitor.counts.empty_bytes
+        self._stack_bytes = stack_bytes + self.monitor.counts.empty_bytes
 
     def _observe(self) -> None:
         reading = self.told.reading
@@ -255,7 +254,6 @@ class ServerLook:
         hits = max(0, reading.keyspace_hits - first.keyspace_hits)
         misses = max(0, reading.keyspace_misses - first.keyspace_misses)
         estimate = self._estimate
-        measured = estimate.curve if estimate else None
         if estimate is not None:
             estimate = replace(
                 estimate,
@@ -268,7 +266,6 @@ class ServerLook:
             config=self.config,
             reading=reading,
             estimate=estimate,
-            measured=measured,
             known_to_bytes=self._known_to_bytes,
             age_seconds=self._sampler.oldest_seconds,
             cost_ratio=self._cost.seconds / max(1e-9, now - self._began),
@@ -290,8 +287,11 @@ class ServerLook:
         """One that evicts nothing misses what it never had: no size helps."""
         if self._first is None or self.told.evicted <= self._first.evicted:
             return curve
-        known_bytes = max(self._known_to_bytes, float(self.told.reading.size_bytes))
-        return extended(curve, float(self.monitor.counts.empty_bytes), known_bytes)
+        return extended(curve, float(self.monitor.counts.empty_bytes), self._known_to_bytes)
+
+    @property
+    def _known_to_bytes(self) -> float:
+        return max(self._stack_bytes, float(self.told.reading.size_bytes))
 
     def close(self) -> None:
         """Hang up."""

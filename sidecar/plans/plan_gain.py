@@ -16,7 +16,7 @@ class PlanGain(NamedTuple):
     """Predicts weighted mean access times in seconds, ``None`` where the planner predicts none.
 
     Attributes:
-        after_seconds: with the cost of moving counted.
+        after_seconds: with the cost of moving.
         known: how much is known of the curves, for people, where that is little.
     """
 

@@ -164,7 +164,7 @@ OF_NODE = (
     ),
     _Gauge(
         "predicted_mean_access_time_seconds",
-        "Weighted mean over all servers, as the last plan predicts it, the cost of moving counted",
+        "Weighted mean over all servers, as the last plan predicts it, after the cost of moving",
         _at("last_plan", "mean_access_time_with_moving_seconds"),
     ),
     _Gauge(

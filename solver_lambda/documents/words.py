@@ -38,12 +38,12 @@ def share_words(ratio: float) -> str:
 
 def gain_words(before_seconds: float, after_seconds: float) -> str:
     """Say what a plan gains: its headline, wherever it is told. ``after_seconds`` is the mean
-    access time with the cost of moving counted."""
+    access time with the cost of moving."""
     ratio = 1 - after_seconds / before_seconds if before_seconds > 0 else 0.0
     change = f"{share_words(abs(ratio))}% {'more' if ratio < 0 else 'less'}"
     return (
         f"mean access time from {time_words(before_seconds)} to {time_words(after_seconds)}, "
-        f"{change} with the cost of moving counted"
+        f"{change} after the cost of moving"
     )
 
 

@@ -111,7 +111,7 @@ def test_it_fits_each_screen_and_says_what_is_the_case(
     for words in (
         "Mode recommend: no plans are carried out",
         "8 GiB of 8 GiB (100 %)",
-        "mean access time from 9.12 ms to 6.42 ms, 29.61% less with the cost of moving counted",
+        "mean access time from 9.12 ms to 6.42 ms, 29.61% less after the cost of moving",
         "It was not carried out: the mode is recommend",
         "27.4 % less since",
         ": better: since plan 1795354200 the mean access time is 9.34 ms",

@@ -13,7 +13,7 @@ from sidecar.state.sidecar_state import SidecarState
 from tests.sidecar.example_sidecar import MIB
 
 BEFORE, AFTER = {"a": 3 * MIB, "b": MIB, "c": MIB}, {"a": 2 * MIB, "b": 2 * MIB, "c": MIB}
-GAIN = "mean access time from 2 ms to 1 ms, 50.00% less with the cost of moving counted"
+GAIN = "mean access time from 2 ms to 1 ms, 50.00% less after the cost of moving"
 KNOWN = "; how far curves are known: a hardly (7 sampled keys), b up to 1 MiB (1 sampled key)"
 WAYS = "a 3 MiB -> 2 MiB, b 1 MiB -> 2 MiB"
 

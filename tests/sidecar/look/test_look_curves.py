@@ -322,6 +322,21 @@ def test_three_servers_make_one_screen(clock: PlayedClock) -> None:
     assert ends[3] == pytest.approx((472, 8), abs=2)
 
 
+def test_beyond_what_is_known_it_may_be_off_by_all_that_the_curve_falls(clock: PlayedClock) -> None:
+    """It is guessed there, and looks of a minute were off by up to that."""
+    servers = {"pages": stock(clock)}
+    load = ReadThrough(servers["pages"], keys=6_000, skew=0.8, rate=300, seconds=90)
+    (seen,) = looked_at(servers, [load], clock).seen
+    assert seen.estimate is not None
+    assert seen.known_to_bytes >= SIZE
+    curve = MissRatioCurve(np.array([0.0, 2e6, 4e6]), np.array([0.9, 0.5, 0.1]))
+    estimate = replace(seen.estimate, curve=curve, curve_error_ratio=0.05)
+    seen = replace(seen, known_to_bytes=2e6, estimate=estimate)
+    assert seen.error_at(1e6) == seen.error_at(2e6) == 0.05
+    assert seen.error_at(3e6) == pytest.approx(0.2)
+    assert seen.error_at(4e6) == pytest.approx(0.4)
+
+
 def test_of_one_server_it_is_said_what_more_would_bring(clock: PlayedClock) -> None:
     servers = {"pages": stock(clock)}
     load = ReadThrough(servers["pages"], keys=6_000, skew=0.8, rate=300, seconds=90)
@@ -341,7 +356,7 @@ def test_what_is_the_same_for_all_stands_once_and_a_kept_size_keeps_its_misses(
     planned = answer.found.plan.servers
     kept = tuple(replace(one, maxmemory_bytes=one.maxmemory_before_bytes) for one in planned)
     plan = replace(answer.found.plan, decision="keep", servers=kept)
-    seen = [replace(one, known_to_bytes=0.0, cost_ratio=0.0021) for one in answer.seen]
+    seen = [replace(one, known_to_bytes=2e6, cost_ratio=0.0021) for one in answer.seen]
     answer = replace(answer, seen=seen, found=replace(answer.found, plan=plan))
     words = " ".join(in_words(answer).split())
     assert "Above 1.91 MiB of each, figures are extrapolated" in words
