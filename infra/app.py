@@ -7,9 +7,9 @@ from pathlib import Path
 
 from aws_cdk import App
 
-from infra.configuration import read_configuration
-from infra.function_bundle import bundled_code, target_platform
-from infra.installation import add_stacks
+from infra.stack_file.configuration import read_configuration
+from infra.stacks.function_bundle import bundled_code, target_platform
+from infra.stacks.installation import add_stacks
 
 DEFAULT = Path(__file__).resolve().parent / "stack.toml"
 

@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infra import names
-from infra.chosen_controller import chosen_controller
 from infra.closed_pipe import exit_code
-from infra.configuration import Cell, Configuration, read_configuration
+from infra.stack_file import names
+from infra.stack_file.configuration import Cell, Configuration, read_configuration
+from infra.stacks.chosen_controller import chosen_controller
 from infra.whole_file import replace_text
 
 STACK_FILE = Path(__file__).resolve().parent / "stack.toml"

@@ -26,8 +26,8 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.closed_pipe import exit_code
-from infra.configuration import Configuration, configuration_of
-from infra.names import NODE_TAG
+from infra.stack_file.configuration import Configuration, configuration_of
+from infra.stack_file.names import NODE_TAG
 from infra.whole_file import replace_text
 from solver_lambda.documents.keys import NODE_PATTERN
 from solver_lambda.documents.reader import shown

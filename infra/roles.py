@@ -23,9 +23,9 @@ from collections.abc import Container
 from pathlib import Path
 from typing import NamedTuple
 
-from infra import limits, names
 from infra.closed_pipe import exit_code
-from infra.configuration import Configuration, read_configuration
+from infra.stack_file import limits, names
+from infra.stack_file.configuration import Configuration, read_configuration
 from solver_lambda.documents.keys import SERVER_PATTERN
 
 STACK_FILE = Path(__file__).resolve().parent / "stack.toml"

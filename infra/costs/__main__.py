@@ -37,7 +37,7 @@ from infra.costs.measured import Measured, MeasuredError, read_measured
 from infra.costs.model import ControllerCost, break_evens, cheapest, compare
 from infra.costs.price_list import PriceError, PriceList, read_prices
 from infra.costs.workload import Workload
-from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
+from infra.stack_file.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 from solver_lambda.documents.reader import DocumentError
 
 SHOWN_CYCLES_PER_DAY = (1, 24, 100, 288, 606, 1000, MOST_CYCLES_PER_DAY)

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.configuration import read_configuration
 from infra.costs import report
 from infra.costs.measured import MEASURED_FILE, Measured
 from infra.costs.price_list import PRICES_FILE, PriceList
@@ -24,7 +23,8 @@ from infra.costs.workload import (
     Workload,
     cycles_per_day,
 )
-from infra.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
+from infra.stack_file.configuration import read_configuration
+from infra.stack_file.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
 from solver_lambda.documents.units import parse_duration
 
 # With more, a node has more cycles a day than the model goes to.

@@ -15,7 +15,7 @@ from infra.costs.model import compare
 from infra.costs.price_list import PriceList
 from infra.costs.thesis import ALWAYS_ON_USD, thesis_usd
 from infra.costs.workload import Workload
-from infra.limits import MOST_CYCLES_PER_DAY
+from infra.stack_file.limits import MOST_CYCLES_PER_DAY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

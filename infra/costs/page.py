@@ -28,7 +28,7 @@ from infra.costs.workload import (
     function_seconds,
     machines,
 )
-from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
+from infra.stack_file.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "research" / "costs.md"
 BEGIN = "<!-- made by: python -m infra.costs.page --write -->"

@@ -31,7 +31,7 @@ from infra.costs.workload import (
     function_seconds,
     yearly_cold_starts,
 )
-from infra.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
+from infra.stack_file.limits import ACCOUNT_FILTERS, MOST_CYCLES_PER_DAY
 
 # A year of hourly cycles for one node, without the free tier and the stack's shared terms.
 TARGET_USD = 0.25

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from infra import names
-from infra.configuration import Configuration, read_configuration
 from infra.deploy_local import deploy
 from infra.emulator.process import ACCOUNT, REGION, Emulator
 from infra.node_config import controller_table, controller_toml, deployed_place
+from infra.stack_file import names
+from infra.stack_file.configuration import Configuration, read_configuration
 from workloads.local_node import LocalNode
 from workloads.local_server import free_port
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from infra.plan_delivery import RECEIVES_BEFORE_DEAD_LETTER
+from infra.stacks.plan_delivery import RECEIVES_BEFORE_DEAD_LETTER
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.plan import AdaptationPlan
 from workloads.local_node import BUDGET_BYTES, FIRST_BYTES, LocalNode, wait_until

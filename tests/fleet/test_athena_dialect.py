@@ -13,7 +13,7 @@ import sqlglot
 from infra.fleet.__main__ import main
 from infra.fleet.plan_store import HERE
 from infra.fleet.questions import QUESTIONS
-from infra.fleet_tables import PLAN_COLUMNS, hive_type
+from infra.stacks.fleet_tables import PLAN_COLUMNS, hive_type
 from workloads.bench.fleet_verb import write_plans
 
 

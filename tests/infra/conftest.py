@@ -14,9 +14,9 @@ import pytest
 from aws_cdk import App, aws_lambda
 
 from infra.app import DEFAULT
-from infra.configuration import Configuration, read_configuration
-from infra.function_bundle import SOURCE
-from infra.installation import add_stacks
+from infra.stack_file.configuration import Configuration, read_configuration
+from infra.stacks.function_bundle import SOURCE
+from infra.stacks.installation import add_stacks
 
 # For the library's own use of Node, which lies beside Python where the machine had none.
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))

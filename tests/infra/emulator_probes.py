@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.plan_delivery import own_plans
+from infra.stacks.plan_delivery import own_plans
 
 Client = Callable[..., Any]
 QUIET_SECONDS = 1
@@ -342,7 +342,7 @@ def _create_stack(client: Client, name: str, template: dict[str, Any], *capabili
 
 _ROLES = "`tests/end_to_end/test_roles_keep_to_their_own.py`, by an evaluator of policies"
 _RULES = "`tests/infra/test_who_may_send_to_whom.py`, on the template"
-_LIMITS = "`infra/limits.py`, before synthesis"
+_LIMITS = "`infra/stack_file/limits.py`, before synthesis"
 
 PROBES = (
     Probe(

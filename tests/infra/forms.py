@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.account import Account
-from infra.configured_nodes import Node
+from infra.stack_file.account import Account
+from infra.stack_file.configured_nodes import Node
 
 KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef"
 SOLVERS = "lambda, three functions"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra.account import Account, read_account
-from infra.alarms import QUIET_HOURS
-from infra.configuration import ALARMS_OF_A_FUNCTION, read_configuration
-from infra.names import place
+from infra.stack_file.account import Account, read_account
+from infra.stack_file.configuration import ALARMS_OF_A_FUNCTION, read_configuration
+from infra.stack_file.names import place
+from infra.stacks.alarms import QUIET_HOURS
 from solver_lambda.documents.reader import Fields
 from tests.infra.forms import FORMS, KEY_ARN
 from tests.infra.test_stack_properties import role_statements, spelt

@@ -8,16 +8,16 @@ import pytest
 from aws_cdk import App, aws_lambda
 from aws_cdk.assertions import Template
 
-from infra.configuration import Configuration
-from infra.configured_nodes import Node
 from infra.costs.workload import (
     FUNCTION_TIMEOUT_SECONDS,
     TASK_GB,
     TASK_VCPU,
     Workload,
 )
-from infra.installation import add_stacks
-from infra.limits import MOST_SERVERS
+from infra.stack_file.configuration import Configuration
+from infra.stack_file.configured_nodes import Node
+from infra.stack_file.limits import MOST_SERVERS
+from infra.stacks.installation import add_stacks
 from solver_lambda.documents.reader import MAX_SERVERS
 
 TWO_NODES = (Node("one"), Node("two"))

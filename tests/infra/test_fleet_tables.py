@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack
 
-from infra.fleet_tables import FleetDatabase, FleetTables
+from infra.stacks.fleet_tables import FleetDatabase, FleetTables
 from solver_lambda.documents.keys import observation_key, plan_key
 from tests.docs.documents import schema_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.function_bundle import (
+from infra.stacks.function_bundle import (
     LAMBDA_PLATFORM,
     SOURCE,
     bundle,

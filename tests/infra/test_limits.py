@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from infra import limits
-from infra.configuration import Configuration
-from infra.configured_nodes import Node
-from infra.limits import CellSize, Limit, too_much_in_a_cell, too_much_in_the_account
+from infra.stack_file import limits
+from infra.stack_file.configuration import Configuration
+from infra.stack_file.configured_nodes import Node
+from infra.stack_file.limits import CellSize, Limit, too_much_in_a_cell, too_much_in_the_account
 
 SOLVERS = (Node("a", solver="dirichlet"), Node("b", solver="hill_climbing"), Node("c"))
 POSTED = (Node("edge", "http", "https://edge.example.com/plans"), Node("queued"))

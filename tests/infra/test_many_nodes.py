@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import read_configuration
+from infra.stack_file.configuration import read_configuration
 
 Make = Callable[[str], Any]
 

@@ -14,9 +14,6 @@ import botocore.session
 import pytest
 
 import sidecar
-from infra.configuration import Configuration
-from infra.configured_nodes import Node
-from infra.names import place
 from infra.node_config import (
     NodeConfigError,
     controller_table,
@@ -25,6 +22,9 @@ from infra.node_config import (
     read_outputs,
     replace_controller,
 )
+from infra.stack_file.configuration import Configuration
+from infra.stack_file.configured_nodes import Node
+from infra.stack_file.names import place
 from sidecar.config.controller_config import read_controller
 from sidecar.config.node import load_config
 from solver_lambda.documents.reader import Fields

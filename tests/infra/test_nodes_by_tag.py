@@ -11,7 +11,7 @@ import pytest
 from moto import mock_aws
 
 from infra import nodes
-from infra.configuration import read_configuration
+from infra.stack_file.configuration import read_configuration
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -19,11 +19,11 @@ import jmespath
 import pytest
 from moto.server import ThreadedMotoServer
 
-from infra.account import Account
-from infra.configuration import Configuration
-from infra.configured_nodes import Node
-from infra.names import place
 from infra.roles import Line, RoleError, node_lines, removal_lines, team_lines
+from infra.stack_file.account import Account
+from infra.stack_file.configuration import Configuration
+from infra.stack_file.configured_nodes import Node
+from infra.stack_file.names import place
 from tests.end_to_end.printed_commands import api_arguments
 
 CONFIGURATION = Configuration("spreds", (Node("web"), Node("n" * 45)))

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.app import DEFAULT
-from infra.cells import Named, named_by
-from infra.chosen_controller import chosen_controller
-from infra.configuration import Configuration, read_configuration
-from infra.configured_nodes import Node
+from infra.stack_file.cells import Named, named_by
+from infra.stack_file.configuration import Configuration, read_configuration
+from infra.stack_file.configured_nodes import Node
+from infra.stacks.chosen_controller import chosen_controller
 from solver_lambda.documents.reader import DocumentError
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aws_cdk import App, Stack, aws_iam, aws_s3
 
-from infra.configured_nodes import Node
-from infra.review_exceptions import CHECKOV, accept_wildcards, review
+from infra.stack_file.configured_nodes import Node
+from infra.stacks.review_exceptions import CHECKOV, accept_wildcards, review
 from tests.infra import forms
 
 # One in each partition.

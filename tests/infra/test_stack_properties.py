@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from infra.configured_nodes import Node
-from infra.plan_delivery import own_plans
+from infra.stack_file.configured_nodes import Node
+from infra.stacks.plan_delivery import own_plans
 
 CONTROLLERS = ("lambda", "fargate", "embedded")
 # The library writes it for the image's registry, and AWS takes no resource there.

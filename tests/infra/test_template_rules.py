@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.function_bundle import LAMBDA_PLATFORM
+from infra.stacks.function_bundle import LAMBDA_PLATFORM
 from tests.infra.forms import FORMS, KEY_ARN, SOLVERS
 
 INFRA = Path(__file__).parents[2] / "infra"

@@ -321,8 +321,8 @@ def example_history() -> list[dict[str, Any]]:
             "cycle": CYCLE - 7_200,
             "decision": "apply",
             "carried_out": True,
-            "reason": "gain: mean access time from 11.8 ms to 9.1 ms, 22.88% less after the cost of "
-            "moving",
+            "reason": "gain: mean access time from 11.8 ms to 9.1 ms, 22.88% less after the "
+            "cost of moving",
             "predicted_gain_ratio": 0.2288,
             "reasons": {"sessions": "grows: 256 MiB more bring its mean access time down"},
         },

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.plan_delivery import own_plans
+from infra.stacks.plan_delivery import own_plans
 from sidecar.cli import main
 from sidecar.config.node import load_config
 from sidecar.preflight.cloud import check_cloud

@@ -15,7 +15,7 @@ HANDLER = "import solver_lambda.function.handler"
 NUMPY = ("numpy",)
 BOTOCORE = ("botocore", "jmespath", "python-dateutil", "six", "urllib3")
 BOTO3 = ("boto3", "s3transfer", *BOTOCORE)
-# In no bundle: infra/function_bundle.py leaves them out as well.
+# In no bundle: infra/stacks/function_bundle.py leaves them out as well.
 NOT_BUNDLED = (".pyc", ".pyi", ".a")
 # What a fresh process is asked; what it prints is taken before the questions cost anything.
 CODE = """

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from aws_cdk import Aws
 
-from infra.names import Place
+from infra.stack_file.names import Place
 
 HERE = Place(Aws.ACCOUNT_ID, Aws.REGION, Aws.PARTITION, Aws.URL_SUFFIX)

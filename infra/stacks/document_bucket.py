@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from aws_cdk import Aws, Duration, RemovalPolicy, aws_iam, aws_kms, aws_s3, aws_sns
 from constructs import Construct
 
-from infra.notifications import key_filter
-from infra.review_exceptions import NO_ACCESS_LOGS, accept
-from infra.stack_environment import HERE
+from infra.stacks.notifications import key_filter
+from infra.stacks.review_exceptions import NO_ACCESS_LOGS, accept
+from infra.stacks.stack_environment import HERE
 
 
 class BucketTopic(Construct):

@@ -7,8 +7,8 @@ from typing import Any
 
 from aws_cdk import aws_iam
 
-from infra.review_exceptions import OWN_PREFIX, accept_wildcards
-from infra.stack_environment import HERE
+from infra.stacks.review_exceptions import OWN_PREFIX, accept_wildcards
+from infra.stacks.stack_environment import HERE
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX
 
 

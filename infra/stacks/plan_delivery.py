@@ -7,8 +7,8 @@ from typing import Any
 from aws_cdk import aws_sns, aws_sqs
 from constructs import Construct
 
-from infra.configured_nodes import Node
-from infra.stack_environment import HERE
+from infra.stack_file.configured_nodes import Node
+from infra.stacks.stack_environment import HERE
 from solver_lambda.documents.keys import PLANS_PREFIX
 
 RECEIVES_BEFORE_DEAD_LETTER = 5

@@ -25,8 +25,8 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra import names
-from infra.review_exceptions import (
+from infra.stack_file import names
+from infra.stacks.review_exceptions import (
     NO_CONTAINER_INSIGHTS,
     NO_FLOW_LOGS,
     NO_SECRETS,
@@ -35,10 +35,10 @@ from infra.review_exceptions import (
     REGISTRY_LOGIN,
     accept,
 )
-from infra.solver_access import grant_documents, solver_environment
+from infra.stacks.solver_access import grant_documents, solver_environment
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TASK_CPU_UNITS = 256
 TASK_MEMORY_MIB = 512
 

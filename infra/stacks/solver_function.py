@@ -16,12 +16,12 @@ from aws_cdk import (
 )
 from constructs import Construct
 
-from infra.account import Account
 from infra.costs.workload import FUNCTION_TIMEOUT_SECONDS, Workload
-from infra.notifications import key_filter
-from infra.review_exceptions import OWN_LOG_STREAMS, TRACES, accept, accept_wildcards
-from infra.solver_access import grant_documents, solver_environment
-from infra.stack_environment import HERE
+from infra.stack_file.account import Account
+from infra.stacks.notifications import key_filter
+from infra.stacks.review_exceptions import OWN_LOG_STREAMS, TRACES, accept, accept_wildcards
+from infra.stacks.solver_access import grant_documents, solver_environment
+from infra.stacks.stack_environment import HERE
 
 
 class SolverFunction(Construct):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from infra.configuration import Configuration
 from infra.costs.measured import read_measured
 from infra.costs.model import cheapest, compare
 from infra.costs.price_list import read_prices
 from infra.costs.workload import DAY_SECONDS, Workload
+from infra.stack_file.configuration import Configuration
 
 IN_THE_CLOUD = ("lambda", "fargate")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from aws_cdk import App, Stack, Tags, aws_iam, aws_lambda
 
-from infra.account import Account
-from infra.cell_stack import CellStack
-from infra.chosen_controller import chosen_controller
-from infra.configuration import Configuration
-from infra.review_exceptions import review
-from infra.shared_stack import SharedStack
-from infra.stack_environment import HERE
+from infra.stack_file.account import Account
+from infra.stack_file.configuration import Configuration
+from infra.stacks.cell_stack import CellStack
+from infra.stacks.chosen_controller import chosen_controller
+from infra.stacks.review_exceptions import review
+from infra.stacks.shared_stack import SharedStack
+from infra.stacks.stack_environment import HERE
 
 
 def add_stacks(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from infra import limits, names
-from infra.account import Account, read_account
-from infra.configured_nodes import Node, read_nodes
-from infra.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
+from infra.stack_file import limits, names
+from infra.stack_file.account import Account, read_account
+from infra.stack_file.configured_nodes import Node, read_nodes
+from infra.stack_file.limits import MOST_CYCLES_PER_DAY, MOST_RETENTION_DAYS, MOST_SERVERS
 from solver_lambda.documents.reader import DocumentError, Fields
 
 CONTROLLERS = ("auto", "lambda", "fargate", "embedded")
@@ -49,7 +49,7 @@ LOG_RETENTION_DAYS = (
     3653,
 )
 NODES_PER_CELL = 40
-ALARMS_OF_A_FUNCTION = 4  # where it has any: infra/alarms.py
+ALARMS_OF_A_FUNCTION = 4  # where it has any: infra/stacks/alarms.py
 
 
 @dataclass(frozen=True)

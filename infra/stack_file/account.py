@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from infra.names import NODE_TAG, SERVER_TAG, Place
+from infra.stack_file.names import NODE_TAG, SERVER_TAG, Place
 from solver_lambda.documents.reader import Fields
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html

@@ -1,9 +1,9 @@
 """Names and ARNs by rule: whoever knows the stack's file, account and region knows them all.
 
 So no stack has to tell another one anything, nothing has to be looked up, and there is no cycle of
-references. The installation's own name has no hyphen (`infra/configuration.py`), so ``NAME-`` is
-the beginning of no other installation's names; a node's name follows ``_`` or ``.`` and cannot
-be taken for a part of a stack's.
+references. The installation's own name has no hyphen (`infra/stack_file/configuration.py`). So
+``NAME-`` is the beginning of no other installation's names; a node's name follows ``_`` or ``.``
+and cannot be taken for a part of a stack's.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 import jsii
 from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling, aws_lambda
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 SOURCE = HERE.parent / "solver_lambda"
 REQUIREMENTS = HERE / "function_requirements.txt"
 # manylinux2014 would silently resolve an old numpy.

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from aws_cdk import Aws, CfnOutput, Stack, aws_lambda, aws_s3, aws_sns, aws_sqs
 from constructs import Construct, IDependable
 
-from infra import names
-from infra.alarms import add_cell_alarms
-from infra.configuration import Cell, Configuration
-from infra.document_bucket import BucketTopic, DocumentBucket, topic_notification
-from infra.fleet_tables import FleetTables
-from infra.plan_delivery import PlanDelivery
-from infra.solver_function import SolverFunction, function_notification
-from infra.solver_task import SolverTask, task_notification
-from infra.stack_environment import HERE
-from infra.tagged_access import only_teams_write_settings
+from infra.stack_file import names
+from infra.stack_file.configuration import Cell, Configuration
+from infra.stacks.alarms import add_cell_alarms
+from infra.stacks.document_bucket import BucketTopic, DocumentBucket, topic_notification
+from infra.stacks.fleet_tables import FleetTables
+from infra.stacks.plan_delivery import PlanDelivery
+from infra.stacks.solver_function import SolverFunction, function_notification
+from infra.stacks.solver_task import SolverTask, task_notification
+from infra.stacks.stack_environment import HERE
+from infra.stacks.tagged_access import only_teams_write_settings
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, SETTINGS_PREFIX
 
 Notification = aws_s3.CfnBucket.NotificationConfigurationProperty

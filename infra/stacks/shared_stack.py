@@ -11,13 +11,13 @@ from __future__ import annotations
 from aws_cdk import Aws, CfnOutput, Duration, Stack, aws_iam, aws_sns, aws_sqs
 from constructs import Construct
 
-from infra import names
-from infra.alarms import ALARM_PERIOD, AlarmTopic, raise_alarm
-from infra.configuration import Configuration
-from infra.fleet_tables import FleetDatabase
-from infra.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
-from infra.stack_environment import HERE
-from infra.tagged_access import TaggedAccess
+from infra.stack_file import names
+from infra.stack_file.configuration import Configuration
+from infra.stacks.alarms import ALARM_PERIOD, AlarmTopic, raise_alarm
+from infra.stacks.fleet_tables import FleetDatabase
+from infra.stacks.review_exceptions import IS_A_DEAD_LETTER_QUEUE, accept
+from infra.stacks.stack_environment import HERE
+from infra.stacks.tagged_access import TaggedAccess
 
 
 class DeadLetters(Construct):

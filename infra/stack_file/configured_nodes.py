@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from infra import limits
-from infra.cells import CELL_PATTERN, PatternError, named_by
+from infra.stack_file import limits
+from infra.stack_file.cells import CELL_PATTERN, PatternError, named_by
 from solver_lambda.documents.keys import NODE_PATTERN
 from solver_lambda.documents.planning_settings import METHODS
 from solver_lambda.documents.reader import Fields

@@ -15,11 +15,11 @@ from typing import Any
 from aws_cdk import aws_iam, aws_s3
 from constructs import Construct
 
-from infra import names
-from infra.names import NODE_TAG, SERVER_TAG
-from infra.review_exceptions import OWN_BY_TAG, accept_wildcards
-from infra.solver_access import use_of_key
-from infra.stack_environment import HERE
+from infra.stack_file import names
+from infra.stack_file.names import NODE_TAG, SERVER_TAG
+from infra.stacks.review_exceptions import OWN_BY_TAG, accept_wildcards
+from infra.stacks.solver_access import use_of_key
+from infra.stacks.stack_environment import HERE
 from solver_lambda.documents.keys import (
     OBSERVATIONS_PREFIX,
     PLANS_PREFIX,
