@@ -146,12 +146,12 @@ build_stock() ( # NAME
 build_patched() ( # NAME
     name=$1
     package=$(server_field "$name" package)
-    patch=$here/$package-$(server_field "$name" version).patch
+    patch=$here/patch/$package-$(server_field "$name" version).patch
     tree=$trees/$name$variant
     output=$bin/$name-server$variant
-    core="$here/sampler.c $here/sampler.h $here/key_hash.h $here/transport.c $here/transport.h"
-    core="$core $here/kept_scheduling.c $here/kept_scheduling.h"
-    glue="$here/spreds.c $here/spreds.h $here/value_size.h"
+    core=$here/core
+    core="$core/sampler.c $core/sampler.h $core/key_hash.h $core/transport.c $core/transport.h $core/kept_scheduling.c $core/kept_scheduling.h"
+    glue="$here/patch/spreds.c $here/patch/spreds.h $here/patch/value_size.h"
     build_stock "$name"
     print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
     is_current "$output" "$print" && return
@@ -171,10 +171,11 @@ build_patched() ( # NAME
 build_by_cmake() ( # NAME
     name=$1
     package=$(server_field "$name" package)
-    patch=$here/$package-$(server_field "$name" version).patch
+    patch=$here/patch/$package-$(server_field "$name" version).patch
     tree=$trees/$name-cmake
     output=$bin/$name-server-cmake
-    parts="$here/sampler.[ch] $here/key_hash.h $here/transport.[ch] $here/kept_scheduling.[ch] $here/spreds.[ch] $here/value_size.h"
+    core=$here/core glue=$here/patch
+    parts="$core/sampler.[ch] $core/key_hash.h $core/transport.[ch] $core/kept_scheduling.[ch] $glue/spreds.[ch] $glue/value_size.h"
     print=$(fingerprint "$patch" $parts)
     is_current "$output" "$print" && return
     need_zmq
@@ -199,11 +200,12 @@ build_by_cmake() ( # NAME
 build_sampler_driver() ( # OUTPUT COMPILER OPTIONS...
     output=$bin/$1 compiler=$2
     shift 2
-    print=$(fingerprint "$here/sampler.c" "$here/sampler.h" "$here/key_hash.h" "$here/sampler_driver.c")
+    core=$here/core
+    print=$(fingerprint "$core/sampler.c" "$core/sampler.h" "$core/key_hash.h" "$core/sampler_driver.c")
     is_current "$output" "$print" && return
     mkdir -p "$bin"
     "$compiler" -std=gnu11 -O2 -g -Wall -Wextra "$@" \
-        -o "$output" "$here/sampler.c" "$here/sampler_driver.c"
+        -o "$output" "$core/sampler.c" "$core/sampler_driver.c"
     mark_current "$output" "$print"
 )
 
@@ -214,21 +216,23 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
     is_current "$output" "$print" && return
     interface=$("$here/fetch_source.sh" redis)/src
     mkdir -p "$lib"
-    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" \
+    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" -I"$here/core" \
         $(is_sanitized && echo "$sanitizers") -o "$output" $2 $4
     mark_current "$output" "$print"
 )
 
 build_module() {
     need_zmq
-    sources= headers="$here/module_state.h $here/pending_command.h $here/key_hash.h"
-    for part in after_looks asked_sizes call_arguments command_filter command_table kept_scheduling key_look \
-        keyspace_events no_touch_clients refusals sampled_access sampler sampling_switch selected_db settings \
-        transport; do
-        sources="$sources $here/$part.c"
-        headers="$headers $here/$part.h"
+    module=$here/module core=$here/core
+    sources=$module/module.c headers="$module/module_state.h $module/pending_command.h $core/key_hash.h"
+    for part in $core/kept_scheduling $core/sampler $core/transport $module/access_records $module/asked_sizes \
+        $module/call_arguments $module/command_filter $module/command_table $module/keys_after_command \
+        $module/keyspace_events $module/no_touch_clients $module/refusals $module/sampling_switch \
+        $module/selected_db $module/settings $module/untouched_key; do
+        sources="$sources $part.c"
+        headers="$headers $part.h"
     done
-    build_library "spreds$variant.so" "$here/module.c $sources" "$headers" "$zmq -lpthread"
+    build_library "spreds$variant.so" "$sources" "$headers" "$zmq -lpthread"
 }
 
 build() {
@@ -257,7 +261,7 @@ build() {
             variant= compiler=cc
             build_by_cmake valkey
             ;;
-        empty-module) build_library empty.so "$here/empty_module.c" "" "" ;;
+        empty-module) build_library empty.so "$here/module/empty_module.c" "" "" ;;
         sampler-driver) build_sampler_driver sampler-driver cc $sanitizers -fno-sanitize-recover ;;
         *-stock)
             need_server "${1%-stock}" "$1"

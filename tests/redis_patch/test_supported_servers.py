@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "redis_patch"
 def test_each_patched_server_has_its_patch_and_no_patch_is_left_over() -> None:
     patched = [server for server in supported_servers().values() if server.patched_binary]
     named = {f"{server.package}-{server.version}.patch" for server in patched}
-    assert named == {path.name for path in FOLDER.glob("*.patch")}
+    assert named == {path.name for path in (FOLDER / "patch").glob("*.patch")}
 
 
 def test_the_scripts_read_the_list_as_python_does() -> None:

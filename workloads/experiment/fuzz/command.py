@@ -27,7 +27,7 @@ CLANG = "clang-16"
 PACKAGES = f"{CLANG} libclang-rt-16-dev"
 _FLAGS = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _SHOWN_CHARACTERS = 6000
-_SAMPLER = tuple(f"redis_patch/{part}.c" for part in ("sampler", "transport", "kept_scheduling"))
+_SAMPLER = tuple(f"redis_patch/core/{part}.c" for part in ("sampler", "transport", "kept_scheduling"))
 _EXECUTED = re.compile(r"stat::number_of_executed_units: (\d+)")
 
 
@@ -87,7 +87,7 @@ def run_libfuzzer(target: Target, runs: int, seed: int, seconds: int) -> Ran:
 def _build(target: Target, folder: Path, compiler: list[str], more: list[Path]) -> str:
     program = folder / target.name
     sources = [_HERE / f"{target.name}_target.c", *(_ROOT / name for name in target.sources), *more]
-    command = [*compiler, *_FLAGS, f"-I{_ROOT / 'redis_patch'}", *map(str, sources)]
+    command = [*compiler, *_FLAGS, f"-I{_ROOT / 'redis_patch' / 'core'}", *map(str, sources)]
     subprocess.run([*command, *target.libraries, "-o", str(program)], check=True)
     return str(program)
 

@@ -35,7 +35,7 @@ from workloads.processes import ROOT
 from workloads.sample_batches import SampledServer
 from workloads.table import percent
 
-# As the sampler has it (redis_patch/transport.h).
+# As the sampler has it (redis_patch/core/transport.h).
 QUEUE_BATCHES = 32
 BATCH_SECONDS = 0.05
 SKEW = 0.99

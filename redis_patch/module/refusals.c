@@ -1,7 +1,7 @@
 #include "refusals.h"
 
-#include "after_looks.h"
 #include "asked_sizes.h"
+#include "keys_after_command.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +112,7 @@ void confirm_pending(module_state *module) {
     module->pending.unconfirmed = 0;
     if (!was_refused(module)) return;
     sampler_take_back(&module->sampler, module->pending.first_record);
-    forget_refused_looks();
+    forget_refused_keys();
     confirming_ticks = REFUSALS_TICKS;
 }
 

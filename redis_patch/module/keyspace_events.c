@@ -1,6 +1,6 @@
 #include "keyspace_events.h"
 
-#include "after_looks.h"
+#include "keys_after_command.h"
 #include "selected_db.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Looks at a key from the filter without any effect on it: since Redis 7.2 and in Valkey. */
 
-#ifndef SPREDS_KEY_LOOK_H
-#define SPREDS_KEY_LOOK_H
+#ifndef SPREDS_UNTOUCHED_KEY_H
+#define SPREDS_UNTOUCHED_KEY_H
 
 #include "module_state.h"
 

@@ -3,13 +3,13 @@
  * This is the glue between the server's module interface and the sampler (sampler.h): how the module
  * comes and goes, and INFO. Settings (settings.h) switch sampling on and off (sampling_switch.h).
  * Then commands pass a filter before they run (command_filter.h). What they have done is looked at
- * afterwards (after_looks.h); on Redis 7.0, where that cannot be, events tell some of it
+ * afterwards (keys_after_command.h); on Redis 7.0, where that cannot be, events tell some of it
  * (keyspace_events.h).
  *
  * What this way of looking misses is written down in MODULE.md, and each line of that is tested. */
 
-#include "after_looks.h"
 #include "call_arguments.h"
+#include "keys_after_command.h"
 #include "module_state.h"
 #include "no_touch_clients.h"
 #include "refusals.h"
@@ -58,7 +58,7 @@ static uint64_t learn_server(RedisModuleCtx *ctx) {
 /* Leaves nothing behind: the server takes the code away next, from under any thread of it. */
 static void clean_up(void) {
     close_endpoint(&module);
-    forget_after_looks();
+    forget_waiting_keys();
     forget_no_touch_clients();
     free_settings();
     RedisModule_FreeThreadSafeContext(module.ctx);

@@ -1,4 +1,4 @@
-#include "key_look.h"
+#include "untouched_key.h"
 
 #include "selected_db.h"
 

@@ -1,7 +1,7 @@
-#include "sampled_access.h"
+#include "access_records.h"
 
-#include "after_looks.h"
 #include "asked_sizes.h"
+#include "keys_after_command.h"
 #include "no_touch_clients.h"
 #include "refusals.h"
 
@@ -175,7 +175,7 @@ static void record_as_seen(module_state *module, RedisModuleCommandFilterCtx *ca
         if (state->exists) record(module, a, SAMPLER_READ_HIT, state, expected.db);
         else record(module, a, SAMPLER_READ_MISS, &NOTHING_KNOWN, expected.db);
     }
-    if (expected.change && !look_after(module, &expected)) {
+    if (expected.change && !expect_change(module, &expected)) {
         module->unseen_changes++;
         record_asked_write(module, call, a, expected.db);
     }

@@ -1,8 +1,8 @@
 #include "sampling_switch.h"
 
-#include "after_looks.h"
 #include "asked_sizes.h"
 #include "command_filter.h"
+#include "keys_after_command.h"
 #include "keyspace_events.h"
 #include "refusals.h"
 
@@ -87,8 +87,8 @@ static void on_tick(int fd, void *module, int mask) {
     if (is_starting_up) follow_endpoint(m);
     if (!m->sampler.on) return;
     refusals_tick(m);
-    release_after_looks(m);
-    take_after_looks(m);
+    release_waiting_keys(m);
+    record_changed_keys(m);
     ask_wanted_sizes(m); /* before their batch goes */
     sampler_tick(&m->sampler, now);
     unwatch_idle_databases(now);

@@ -1,15 +1,15 @@
 /* What a command has done to its sampled keys: they are looked at once it has run, which is when the
  * next command passes the filter, or at the next tick. So it is known which of them were made,
  * changed or removed, and how large they are, whatever the command's options, and also if the server
- * has refused it. Only where keys can be seen (key_look.h).
+ * has refused it. Only where keys can be seen (untouched_key.h).
  *
  * What a transaction queues is looked at after its EXEC. */
 
-#ifndef SPREDS_AFTER_LOOKS_H
-#define SPREDS_AFTER_LOOKS_H
+#ifndef SPREDS_KEYS_AFTER_COMMAND_H
+#define SPREDS_KEYS_AFTER_COMMAND_H
 
 #include "command_table.h"
-#include "key_look.h"
+#include "untouched_key.h"
 
 /* A key that a command may change, before it runs. */
 typedef struct {
@@ -26,13 +26,13 @@ typedef struct {
 } expected_change;
 
 /* Returns 0 if there is no memory for it, or too many wait. */
-int look_after(module_state *module, const expected_change *expected);
+int expect_change(module_state *module, const expected_change *expected);
 
 /* Records what has come of the commands that have run. */
-void take_after_looks(module_state *module);
+void record_changed_keys(module_state *module);
 
 /* The command that passed last was refused. */
-void forget_refused_looks(void);
+void forget_refused_keys(void);
 
 /* EXEC and DISCARD of this client, before they run. */
 void transaction_runs(module_state *module, unsigned long long client_id);
@@ -46,8 +46,8 @@ int exists_in_transaction(unsigned long long client_id, uint64_t hash, uint16_t 
 void key_is_gone(uint64_t hash, uint16_t db);
 
 /* Twenty times a second: for those whose client no longer waits, or is gone. */
-void release_after_looks(module_state *module);
+void release_waiting_keys(module_state *module);
 
-void forget_after_looks(void);
+void forget_waiting_keys(void);
 
 #endif

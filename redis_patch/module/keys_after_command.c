@@ -1,4 +1,4 @@
-#include "after_looks.h"
+#include "keys_after_command.h"
 
 #include "asked_sizes.h"
 
@@ -57,7 +57,7 @@ static void free_look(const after_look *look) {
     RedisModule_FreeString(NULL, look->key);
 }
 
-int look_after(module_state *module, const expected_change *expected) {
+int expect_change(module_state *module, const expected_change *expected) {
     size_t length;
     const char *text = RedisModule_StringPtrLen(expected->key, &length);
     if (expected->is_queued && !may_wait(length)) return 0;
@@ -136,7 +136,7 @@ static int still_waits(unsigned long long client_id) {
     return client.flags & (REDISMODULE_CLIENTINFO_FLAG_MULTI | REDISMODULE_CLIENTINFO_FLAG_BLOCKED);
 }
 
-void take_after_looks(module_state *module) {
+void record_changed_keys(module_state *module) {
     size_t kept = settled;
     if (!ready) return;
     for (size_t i = settled; i < count; i++) {
@@ -156,7 +156,7 @@ void take_after_looks(module_state *module) {
     ready = 0;
 }
 
-void forget_refused_looks(void) {
+void forget_refused_keys(void) {
     while (count && !looks[count - 1].waits_for) free_look(&looks[--count]);
     ready = 0;
     for (size_t i = settled; i < count; i++) ready += !looks[i].waits_for;
@@ -200,7 +200,7 @@ void key_is_gone(uint64_t hash, uint16_t db) {
     mark_gone(0, count, hash, db);
 }
 
-void release_after_looks(module_state *module) {
+void release_waiting_keys(module_state *module) {
     enum { AT_A_TICK = 64 };
     static size_t at;
     size_t some = count < AT_A_TICK ? count : AT_A_TICK;
@@ -211,7 +211,7 @@ void release_after_looks(module_state *module) {
     }
 }
 
-void forget_after_looks(void) {
+void forget_waiting_keys(void) {
     while (count) free_look(&looks[--count]);
     free(looks);
     looks = NULL;

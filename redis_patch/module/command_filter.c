@@ -1,11 +1,11 @@
 #include "command_filter.h"
 
-#include "after_looks.h"
+#include "access_records.h"
 #include "call_arguments.h"
+#include "keys_after_command.h"
 #include "keyspace_events.h"
 #include "no_touch_clients.h"
 #include "refusals.h"
-#include "sampled_access.h"
 #include "selected_db.h"
 
 /* Set before the filter is registered; the server hands it no pointer. */
@@ -152,7 +152,7 @@ static void settle(RedisModuleCommandFilterCtx *call) {
     int still_runs = forget_selected_db(module, call);
     /* While a command of such a client passes, no key may be looked at: then the next one does it. */
     if (keys_can_be_seen(module) && may_be_no_touch(module->get_client_id(call))) return;
-    take_after_looks(module);
+    record_changed_keys(module);
     if (module->arguments_are_open < 0) module->arguments_are_open = call_is_open(call);
     set_careful();
     if (still_runs) module->pending.is_open = 1; /* it is to be forgotten when it has run */
@@ -260,7 +260,7 @@ void filter_commands(module_state *state, int on) {
         registered =
             RedisModule_RegisterCommandFilter(module->ctx, filter, REDISMODULE_CMDFILTER_NOSELF);
     } else {
-        forget_after_looks();
+        forget_waiting_keys();
         if (module->loses_selected_db) {
             registered = RedisModule_RegisterCommandFilter(module->ctx, filter_for_selected_db, 0);
         }

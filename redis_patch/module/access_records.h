@@ -1,7 +1,7 @@
 /* An access to a sampled key, by a command that passes the filter: what is recorded of it. */
 
-#ifndef SPREDS_SAMPLED_ACCESS_H
-#define SPREDS_SAMPLED_ACCESS_H
+#ifndef SPREDS_ACCESS_RECORDS_H
+#define SPREDS_ACCESS_RECORDS_H
 
 #include "module_state.h"
 
