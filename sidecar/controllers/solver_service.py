@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.base.connection_deadlines import handshake_ended_after
+from sidecar.base.hidden_secrets import without_secrets
 from sidecar.base.metrics import Metrics
 from sidecar.config.addresses import numbered_host, shown_url
 from sidecar.config.controller_config import ServiceConfig
@@ -79,6 +80,7 @@ MAX_REASON_CHARACTERS = 300
 MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES  # of a plan in chunks, whose lengths come with them
 MOST_HEAD_BYTES = 16 * 1024
 SHOWN_BYTES = 60
+_MOST_REASON_BYTES = 64 << 10
 
 
 class ServiceError(Exception):
@@ -238,10 +240,9 @@ class SolverService:
     def _failure(self, words: str, status: int | None = None) -> ServiceError:
         """Say what failed on one line, printable, and without token and query, which a service may
         send back."""
-        for secret in filter(None, (self._config.token, urlsplit(self._config.url).query)):
-            words = words.replace(secret, "(secret)")
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
-        words = " ".join(printable.split())[:MAX_REASON_CHARACTERS]
+        secrets_sent = (self._config.token, urlsplit(self._config.url).query)
+        words = " ".join(without_secrets(printable, secrets_sent).split())[:MAX_REASON_CHARACTERS]
         return ServiceError(f"{shown_url(self._config.url)}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -311,5 +312,5 @@ def _reason(answer: bytes) -> str:
         text = str(json.loads(answer)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         # These are a gateway's words, not the solver's; they stay as they are.
-        text = answer[: 4 * MAX_REASON_CHARACTERS].decode("utf-8", "replace")
-    return text
+        text = answer[:_MOST_REASON_BYTES].decode("utf-8", "replace")
+    return " ".join(text.split())

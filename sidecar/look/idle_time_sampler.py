@@ -277,7 +277,7 @@ class IdleTimeSampler:
 
     def _second(self, answer: Answer, clock: int) -> int | None:
         if isinstance(answer, Exception):
-            raise CannotBeLookedAtError(_refusal_words(str(answer)))
+            raise CannotBeLookedAtError(_refusal_words(self._server.said(answer)))
         return None if answer is None else clock - answer
 
     def _record(

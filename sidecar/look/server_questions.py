@@ -155,7 +155,7 @@ class LookedServer(RedisServer):
         try:
             return self._told(info)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+            raise ServerRefusedError(f"its answer makes no sense: {self.said(error)}") from error
 
     def _told(self, info: Mapping[str, Any]) -> Told:
         figures = Figures(info, set())
@@ -203,7 +203,7 @@ class LookedServer(RedisServer):
         with self._asked(commands, "scan", SCAN_BYTES):
             answer = read_scan(self._connection._sock.recv)
         if isinstance(answer, Exception):
-            raise ServerRefusedError(f"SCAN: {answer}") from answer
+            raise ServerRefusedError(f"SCAN: {self.said(answer)}") from answer
         return answer
 
     def ask_each(self, commands: Sequence[bytes], name: str) -> list[Any]:
@@ -270,13 +270,16 @@ class LookedServer(RedisServer):
             yield
         except redis.AuthenticationError as error:
             self.close()
-            raise WrongPasswordError(str(error)) from error
+            raise WrongPasswordError(self.said(error)) from error
         except (redis.RedisError, OSError) as error:
             self.close()
-            raise ServerDownError(f"{name}: {connection_words(error, self.config)}") from error
+            words = self.said(connection_words(error, self.config))
+            raise ServerDownError(f"{name}: {words}") from error
         except (ReplyTooLargeError, *NONSENSE) as error:
             self.close()
-            raise ServerRefusedError(f"{name}: its answer makes no sense: {error}") from error
+            raise ServerRefusedError(
+                f"{name}: its answer makes no sense: {self.said(error)}"
+            ) from error
 
     def _count(self, name: str, times: int) -> None:
         self.asked[name] = self.asked.get(name, 0) + times

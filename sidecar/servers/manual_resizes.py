@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,6 +24,8 @@ TellHand = Callable[[str, str], None]
 # So many of a server are told at once; more within the time become one, when it is over.
 TOLD_AT_ONCE = 3
 GATHER_SECONDS = 60.0
+# A person gives a server no more sizes within that time; each one is noted in the state file.
+_MOST_HOLDS = 10
 # Somebody who sets a size again so soon after it was put back does so over and over.
 CONTEST_SECONDS = 60.0
 
@@ -73,6 +76,7 @@ class ManualResizes:
         self._now = now
         self._gathered: dict[str, _Gathered] = {}
         self._contests: dict[str, _Contest] = {}
+        self._held_at: dict[str, deque[float]] = {}
 
     def note(
         self,
@@ -95,15 +99,30 @@ class ManualResizes:
         least |= fixed_bytes
         others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others
-        if self._holds and fits:
+        if stays := self._holds and fits and self._may_hold(name):
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
         else:
-            why = "that leaves the others too little: it" if self._holds else "the planned size"
+            why = "the planned size"
+            if self._holds:
+                why = (
+                    "it changes too often to stay: it"
+                    if fits
+                    else "that leaves the others too little: it"
+                )
             words = f"{said}; {why} is put back {self._when(name, size_bytes)}"
         log.warning("%s", words, extra=event_of(name))
         self._gather(name, words)
-        return self._holds and fits
+        return stays
+
+    def _may_hold(self, name: str) -> bool:
+        """Whether its sizes have not changed by hand too often lately. If not, it is noted."""
+        now = self._now()
+        times = self._held_at.setdefault(name, deque(maxlen=_MOST_HOLDS))
+        if len(times) == _MOST_HOLDS and now - times[0] < GATHER_SECONDS:
+            return False
+        times.append(now)
+        return True
 
     def held_bytes(self, name: str) -> int | None:
         """Return the size that somebody gave a server by hand before, where sizes may be set."""

@@ -39,10 +39,18 @@ RETRY_RATIO = 0.5
 BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
 PASSWORD_RETRY_SECONDS = 10.0
 # One server's answers may take so much of a core of ours, whatever is in them. An answer that took
-# less than the other figure is followed by no rest.
-_OWN_SHARE, _LITTLE_SECONDS = 0.05, 0.02
+# less than the second figure is followed by no rest, and no rest is longer than the third: another
+# process may have come instead.
+_OWN_SHARE, _LITTLE_SECONDS, _MOST_REST_SECONDS = 0.05, 0.02, 5.0
 # Longer than most restarts take.
 GONE_SECONDS = 10.0
+
+
+def rest_seconds(own_seconds: float) -> float:
+    """Return how long a server is left alone whose answer took so much of our processor."""
+    if own_seconds <= _LITTLE_SECONDS:
+        return 0.0
+    return min(own_seconds / _OWN_SHARE, _MOST_REST_SECONDS)
 
 
 class Reachability:
@@ -163,6 +171,7 @@ class ServerContact:
         self._eviction_yield = EvictionYield(server.name, metrics)
         self._is_slow = self._may_act = False
         self._sets_again_at = self._rests_until = -math.inf
+        self._sets_late_as = ""
         self._server = server
         self._metrics = metrics
         self._lock = CurrentProcessLock()
@@ -264,10 +273,10 @@ class ServerContact:
             reading = self._reading.take()
             if reading is None:
                 return None
-            self._rest()
+            self._rests_until = time.monotonic() + rest_seconds(self._reading.own_seconds)
             self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError, SameServerError) as error:
-            self._rest()
+            self._rests_until = time.monotonic() + rest_seconds(self._reading.own_seconds)
             self._lose(error)
             return None
         if self._counts_tables and not self._server.may_ask_for_memory:
@@ -284,10 +293,15 @@ class ServerContact:
             log.info("server %s answers again", self.name, extra=BOUNDED)
         return self._eviction_yield.learn(reading)
 
-    def _rest(self) -> None:
-        own_seconds = self._reading.own_seconds
-        if own_seconds > _LITTLE_SECONDS:
-            self._rests_until = time.monotonic() + own_seconds / _OWN_SHARE
+    @property
+    def own_seconds(self) -> float:
+        """Return what this thread has taken of our processor, without connecting to the server."""
+        return time.thread_time() - self._server.connecting_seconds
+
+    def set_no_more_for(self, seconds: float, why: str) -> None:
+        """Set nothing on it for so long."""
+        self._sets_again_at = max(self._sets_again_at, time.monotonic() + seconds)
+        self._sets_late_as = why
 
     def wait(self, seconds: float) -> None:
         """Wait until there is something to take, at most that long."""
@@ -308,9 +322,9 @@ class ServerContact:
             raise ServerRefusedError(self.taken_by)
         if self._reading.is_pending:
             raise NotSentError("it has not answered yet")
-        began = time.monotonic()
+        began, own_began = time.monotonic(), self.own_seconds
         if began < self._sets_again_at:
-            raise NotSentError("it was slow to take a setting: it gets one a second")
+            raise NotSentError(f"{self._sets_late_as}: it gets the next one later")
         self._reachability.ask()
         try:
             self._server.set(settings)
@@ -321,10 +335,11 @@ class ServerContact:
                 self._lose(error)
             raise
         finally:
-            took_until = time.monotonic()
-            self.sets_slowly = took_until - began > SLOW_SET_SECONDS
+            self.sets_slowly = time.monotonic() - began > SLOW_SET_SECONDS
             if self.sets_slowly:
-                self._sets_again_at = took_until + TIMEOUT_SECONDS
+                self.set_no_more_for(TIMEOUT_SECONDS, "it was slow to take a setting")
+            if rest := rest_seconds(self.own_seconds - own_began):
+                self.set_no_more_for(rest, "its answer to a setting took much of our processor")
 
     def may_be_ours(self, size_bytes: int) -> bool:
         """Whether a ``maxmemory`` that is found was set by us, and nobody had answered to that."""
@@ -332,7 +347,7 @@ class ServerContact:
 
     def settle(self) -> None:
         """Wait before the end for what it was asked, if it still answers; then set at once."""
-        self._sets_again_at = -math.inf
+        self._sets_again_at = self._rests_until = -math.inf
         if self._reachability.is_up:
             self._reading.wait(TIMEOUT_SECONDS)
             self.take()

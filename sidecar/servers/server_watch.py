@@ -13,12 +13,17 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.connection.background_reading import PATIENCE_SECONDS
 from sidecar.servers.connection.reading_window import ReadingWindow
-from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import is_too_small
 from sidecar.servers.server_changes import has_more, tell_changes
-from sidecar.servers.server_contact import SLOW_SET_SECONDS, NotSentError, ServerContact
+from sidecar.servers.server_contact import (
+    SLOW_SET_SECONDS,
+    NotSentError,
+    ServerContact,
+    rest_seconds,
+)
 from sidecar.servers.server_sampler import ServerSampler
 from sidecar.servers.shrink_mode import ShrinkMode
 from sidecar.servers.size_refusal import SizeRefusal
@@ -41,6 +46,8 @@ _HANG_UP_SECONDS = 1.0
 _SLOW_REST = 10.0
 # Who shows no sign of shrink mode is told to begin it again after this time.
 _MODE_SECONDS = 60.0
+# Somebody who sets a size again so soon after it was put back does so over and over.
+_AGAIN_SECONDS = 0.5
 # Who takes no size for so long counts as one that refuses it: the others go on without.
 _UNTAKEN_SECONDS = 5.0
 
@@ -74,6 +81,7 @@ class ServerWatch:
         self._held = HeldMemory(server.name, memory, metrics)
         self._by_hand_bytes: int | None = None
         self._contested_bytes: float | None = None
+        self._put_back_at = -math.inf  # monotonic
         self.refusal = SizeRefusal(server.name, metrics)
         self.primary_bytes: int | None = None  # see ``tell_primaries``
 
@@ -115,6 +123,8 @@ class ServerWatch:
             self._contested_bytes = None
             self._shrinks_since = -math.inf
             self._window = ReadingWindow()
+        if is_back or is_new:
+            self._untaken_since = None
         self._arrived = self._arrived or is_back or (is_new and self._last is not None)
         self._window.add(reading)
         last, self._last = self._last, reading
@@ -138,12 +148,16 @@ class ServerWatch:
             self.try_again()
         if (began := time.monotonic()) < self._follows_from:
             return
+        own_began = self.contact.own_seconds
         self._sampler.follow(self._last, self._is_new)
         self._is_new = self._is_read = False
         took_seconds = time.monotonic() - began
+        pause_seconds = rest_seconds(self.contact.own_seconds - own_began)
         if took_seconds > SLOW_SET_SECONDS:
             self.contact.sets_slowly = True
-            self._follows_from = began + (1 + _SLOW_REST) * took_seconds
+            pause_seconds = max(pause_seconds, _SLOW_REST * took_seconds)
+        if pause_seconds:
+            self._follows_from = began + took_seconds + pause_seconds
 
     def take_arrival(self) -> bool:  # another process, or answers again, since the last call
         has_come, self._arrived = self._arrived, False
@@ -159,8 +173,12 @@ class ServerWatch:
         return self._last is None or self._last.evicts
 
     def contest(self, size_bytes: int) -> None:
-        """Note that somebody else has set this (0: no limit), and that it is to be put back."""
+        """Note that somebody else has set this (0: no limit), and that it is to be put back: at
+        once, or a second later where that was just done."""
         self._contested_bytes = size_bytes or math.inf
+        if time.monotonic() - self._put_back_at < _AGAIN_SECONDS:
+            why = "its size was set again as soon as it was put back"
+            self.contact.set_no_more_for(TIMEOUT_SECONDS, why)
 
     @property
     def is_held(self) -> bool:  # has the size that somebody gave it by hand, to stay
@@ -291,6 +309,8 @@ class ServerWatch:
             self._at_most_bytes = before
             raise
         self._at_most_bytes = after
+        if self._contested_bytes is not None:
+            self._put_back_at = time.monotonic()
         self._contested_bytes = self._untaken_since = None
         self.refusal.take_back()
 

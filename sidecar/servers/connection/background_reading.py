@@ -23,7 +23,7 @@ class BackgroundReading:
 
     Attributes:
         asked_at: when it last was, of the monotonic clock.
-        own_seconds: what the last answer took of our processor.
+        own_seconds: what the last answer took of our processor, without connecting.
     """
 
     def __init__(self, server: RedisServer) -> None:
@@ -47,13 +47,13 @@ class BackgroundReading:
         return self._answer
 
     def _read(self) -> ServerReading:
-        began = time.thread_time()
+        began = time.thread_time() - self._server.connecting_seconds
         try:
             reading = self._server.read(ANSWER_SECONDS)
             self._server.announce(reading.run_id)
             return reading
         finally:
-            self.own_seconds = time.thread_time() - began
+            self.own_seconds = time.thread_time() - self._server.connecting_seconds - began
 
     def wait(self, seconds: float) -> None:
         """Wait until there is something to take, at most that long."""

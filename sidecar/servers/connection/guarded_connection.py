@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from struct import Struct
 from typing import Any
 
@@ -38,10 +38,12 @@ def guard(
     believed: Collection[int] | None = None,
     known: KnownListeners | None = None,
 ) -> None:
-    """Has each of its sockets checked before anything is sent, but with TLS, which proves who
-    answers; and nothing is told of the library. ``believed``: users who alone may listen there;
-    ``None``: root, we, and those that are ``known``, or are found there first. Whoever takes the
-    address of a server that is down is asked for nothing: he may say that he has all memory.
+    """Has each of its sockets checked before anything is sent, and nothing is told of the library.
+    TLS proves who answers, and not who passes that on: so the same holds there.
+
+    ``believed``: users who alone may listen there; ``None``: root, we, and those that are
+    ``known``, or are found there first. Whoever takes the address of a server that is down is asked
+    for nothing: he may say that he has all memory.
 
     Redis-py tells the server its name on each connection (CLIENT SETINFO). Our user needs no right
     to that, and without it the server's ACL LOG would fill with refusals.
@@ -58,10 +60,8 @@ def guard(
 
         def connected_to(place: str) -> socket.socket:
             def check(connected: socket.socket) -> None:
-                if is_tls:
-                    _learn_proven(connected, listeners)
-                else:
-                    _refuse_stranger(connected, place, connection.socket_connect_timeout, listeners)
+                refuse = _refuse_relay if is_tls else _refuse_stranger
+                refuse(connected, place, connection.socket_connect_timeout, listeners)
 
             name, connection.host = connection.host, place
             try:
@@ -106,9 +106,11 @@ def _first_connected(
     if len(hosts) < 2 or not are_of_this_machine(hosts):
         return connected_to(name)
     errors: list[OSError] = []
-    ranked = sorted(hosts, key=lambda host: (not listeners.believes(host, port), host.version))
-    for host in ranked:
+    users = {host: listening_users({host}, port) for host in hosts}
+    for host in sorted(hosts, key=lambda host: (not listeners.believe(users[host]), host.version)):
         try:
+            if listeners.are_known:  # nothing is begun with a stranger, who may take his time
+                listeners.check(users[host], f"{host}:{port}")
             return connected_to(str(host))
         except OSError as error:
             errors.append(error)
@@ -126,9 +128,8 @@ class _Listeners:
         """Whether such users are known; not where a port is forwarded: nobody listens there."""
         return bool(self._believed or self._known.users)
 
-    def believes(self, host: IPv4Address | IPv6Address, port: int) -> bool:
-        """Whether somebody listens there, and nobody but those who may."""
-        users = listening_users({host}, port)
+    def believe(self, users: Collection[int]) -> bool:
+        """Whether some listen, and nobody but those who may."""
         believed = self._believed or {0, os.geteuid(), *(self._known.users or ())}
         return bool(users) and set(users) <= set(believed)
 
@@ -160,12 +161,6 @@ class _Listeners:
         can be learnt; where none are seen, that is so of a port that the kernel forwards."""
         is_first = self._believed is None and self._known.users is None
         if is_first and nobody_in_particular() not in users:
-            self._known.learn(users)
-
-    def learn_proven(self, users: Collection[int]) -> None:
-        """Remember those who have a connection that proves it."""
-        known = self._known.users
-        if self._believed is None and {*users} != {*(known or ())}:
             self._known.learn(users)
 
     def refuse_bystanders(
@@ -207,13 +202,19 @@ def _listening_here(name: str, port: int) -> set[int] | None:
     return listening_users(hosts, port) if are_of_this_machine(hosts) else None
 
 
-def _learn_proven(connected: socket.socket, listeners: _Listeners) -> None:
-    """Believe who listens here: by TLS the server has proven who it is."""
+def _refuse_relay(
+    connected: socket.socket, _: str, wait_seconds: float, listeners: _Listeners
+) -> None:
+    """Refuse who had not our first connection with TLS, nor listened for it. A proxy may listen as
+    root and serve as another user: both are known from then on. Raises OSError."""
     if not is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
-    if users := listening_users({ip_address(host.partition("%")[0])}, port):
-        listeners.learn_proven(users)
+    users = listening_users({ip_address(host.partition("%")[0])}, port)
+    users |= {end.user_id for end in accepted_ends(connected, wait_seconds)}
+    if nobody_in_particular() not in users:  # where that cannot be told, TLS must do
+        listeners.check(users, f"{host}:{port}")
+        listeners.learn(users)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:

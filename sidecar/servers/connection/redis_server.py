@@ -43,7 +43,7 @@ TIMEOUT_SECONDS = 1.0
 LEAST_WAIT_SECONDS = 0.25  # for the second of two questions that share that
 LOOK_AGAIN_SECONDS = 5.0  # whether another sidecar has let a server go
 # Clients choose their names, which have no bound; of each field of INFO there is made a table.
-MOST_BYTES = {"CLIENT LIST": 16 << 20, "INFO": 256 << 10}
+MOST_BYTES = {"CLIENT LIST": 4 << 20, "INFO": 256 << 10}
 SIZE = "maxmemory"
 BUSY = "BUSY "  # and not BUSYKEY, nor BUSYGROUP
 # Where MEMORY STATS tells the tables' memory: such servers make none smaller while above maxmemory.
@@ -125,7 +125,7 @@ class RedisServer(ServerConnection):
         except ServerError:
             raise
         except Exception as error:  # whatever it is, a server cannot end the others' sidecar
-            raise ServerRefusedError(f"its answer makes no sense: {error}") from error
+            raise ServerRefusedError(f"its answer makes no sense: {self.said(error)}") from error
         reading = sampled_by(reading, self.config.sampler)
         return replace(reading, taking_commands=()) if self.config.cache else reading
 
@@ -168,7 +168,7 @@ class RedisServer(ServerConnection):
         found = self._table("CONFIG GET", SIZE, wait_seconds=left_seconds).get(SIZE)
         if found != f"{wanted}":
             raise ServerRefusedError(
-                f"it says OK to CONFIG SET maxmemory {wanted}, and has {found}"
+                f"it says OK to CONFIG SET maxmemory {wanted}, and has {self.said(found)}"
             )
 
     def start_sampling(
@@ -234,9 +234,9 @@ class RedisServer(ServerConnection):
                 raise TimeoutError(f"no answer within {wait_seconds:g} s")
             answer = self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
         except redis.exceptions.NoPermissionError as error:
-            raise MissingRightError(f"{command[0]}: {error}") from error
+            raise MissingRightError(f"{command[0]}: {self.said(error)}") from error
         except redis.ResponseError as error:
-            words = f"{command[0]}: {error}"
+            words = f"{command[0]}: {self.said(error)}"
             if f"{error}".startswith(BUSY):  # until a script ends it hangs, and only says so
                 raise ServerSilentError(words) from error
             raise ServerRefusedError(words) from error
@@ -244,13 +244,13 @@ class RedisServer(ServerConnection):
             self.close()
             self._read_password_again()
             raise WrongPasswordError(
-                f"{command[0]}: {wrong_password(self.config)}: {error}"
+                f"{command[0]}: {wrong_password(self.config)}: {self.said(error)}"
             ) from error
         except ReplyTooLargeError as error:
             self.close()
             raise ServerRefusedError(f"{command[0]}: {error}") from error
         except (redis.RedisError, OSError) as error:
-            words = f"{command[0]}: {connection_words(error, self.config)}"
+            words = f"{command[0]}: {self.said(connection_words(error, self.config))}"
             kind = down_error(error)
             if kind is ServerSilentError:
                 self._set_aside()
@@ -259,6 +259,8 @@ class RedisServer(ServerConnection):
             raise kind(words) from error
         except NONSENSE as error:
             self.close()
-            raise ServerRefusedError(f"{command[0]}: its answer makes no sense: {error}") from error
+            raise ServerRefusedError(
+                f"{command[0]}: its answer makes no sense: {self.said(error)}"
+            ) from error
         self._let_late_go()  # another one is ours
         return answer

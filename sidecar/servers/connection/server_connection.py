@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,6 +11,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from sidecar.base.hidden_secrets import without_secrets
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
 from sidecar.servers.connection.bounded_replies import (
@@ -17,6 +20,7 @@ from sidecar.servers.connection.bounded_replies import (
     ReplyTooLargeError,
 )
 from sidecar.servers.connection.guarded_connection import guard
+from sidecar.servers.connection.server_errors import MOST_WORDS
 from solver_lambda.documents.reader import DocumentError
 
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
@@ -31,6 +35,9 @@ class ServerConnection:
     """Connects to one server; not for use by two threads at once. ``timeout_seconds``: for an
     answer to begin.
 
+    Attributes:
+        connecting_seconds: of our processor, so far; any user of the machine can lengthen it.
+
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
     """
@@ -44,6 +51,7 @@ class ServerConnection:
     def __init__(self, config: ServerConfig, timeout_seconds: float) -> None:
         self.config = config
         self._late: tuple[Any, BoundedReplies] | None = None
+        self.connecting_seconds = 0.0
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 config.url,
@@ -77,9 +85,26 @@ class ServerConnection:
         connection: Any = self._client.connection_pool.make_connection()
         connection.password = password
         guard(connection, self.believed, self.config.listeners)
+        connection._connect = self._timed(connection._connect)
         # Redis-py would hang up where an answer is late.
         connection.read_response = partial(connection.read_response, disconnect_on_error=False)
         self._connection, self._replies = connection, BoundedReplies(connection)
+
+    def said(self, words: object) -> str:
+        """Return what it says for others to read, without our password: a server that does not know
+        ``AUTH`` repeats what it was sent."""
+        passwords = (self._connection.password, self.config.password)
+        return without_secrets(f"{words}"[: 2 * MOST_WORDS], passwords)
+
+    def _timed(self, connect: Callable[[], Any]) -> Callable[[], Any]:
+        def timed() -> Any:
+            began = time.thread_time()
+            try:
+                return connect()
+            finally:
+                self.connecting_seconds += time.thread_time() - began
+
+        return timed
 
     def close(self) -> None:
         """Hang up; the next question connects again."""

@@ -187,11 +187,12 @@ def check_clients(clients: str) -> None:
         ServerTakenError: there is one.
         TypeError: it is no text.
     """
-    own = (one for one in _named_like_us(clients) if one["name"] == CLIENT_NAME)
+    sidecars = [*_named_like_us(clients)]
+    own = (one for one in sidecars if one["name"] == CLIENT_NAME)
     us = max(own, key=lambda one: int(one["id"]), default=None)
     if us is None:
         return
-    for one in _named_like_us(clients):
+    for one in sidecars:
         is_other = one["name"] != CLIENT_NAME and one["user"] == us["user"]
         if is_other and int(one["id"]) < int(us["id"]):
             raise ServerTakenError(

@@ -206,6 +206,15 @@ def test_a_service_that_says_the_token_again_is_not_quoted() -> None:
     assert TOKEN not in "".join(traceback.format_exception(refused.value))
 
 
+@pytest.mark.parametrize("said", [f"{TOKEN[:5]}\n{TOKEN[5:]}", " " * 1_170 + f"Bearer {TOKEN}"])
+def test_nor_where_it_is_broken_or_far_behind(said: str) -> None:
+    answer = f"HTTP/1.1 401 No\r\n\r\nyou sent {said}"
+    with answering(answer.encode()) as url, pytest.raises(ServiceError) as refused:
+        SolverService(ServiceConfig(url, TOKEN), 30).answer(b"{}")
+    assert str(refused.value).endswith("(secret)")
+    assert TOKEN[5:] not in str(refused.value)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_another_user_at_the_solvers_port_is_sent_nothing(host: str) -> None:

@@ -19,6 +19,7 @@ from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.sizes.transitions import Grow, ServerState
 from tests.sidecar.model_node import Node
+from tests.sidecar.monitored_load import STATS
 from workloads.experiment.faults.model.model_server import MIB
 
 
@@ -81,12 +82,42 @@ def test_a_server_whose_answers_take_our_processor_is_asked_seldom(
     monkeypatch.setattr(
         server_contact, "time", SimpleNamespace(monotonic=lambda: clock.now, time=lambda: 1.0)
     )
-    for own_seconds, rests_seconds in ((0.01, 0.0), (0.5, 10.0)):
+    monkeypatch.setattr(contact._reading, "take", lambda: STATS)
+    # Another process may have come meanwhile: no rest is longer than the last.
+    for own_seconds, rests_seconds in ((0.01, 0.0), (0.2, 4.0), (2.0, 5.0)):
         contact._reading.own_seconds = own_seconds
-        contact._rest()
+        assert contact.take() is not None
         assert contact.rests is (rests_seconds > 0)
         clock.now += rests_seconds
         assert not contact.rests
+    contact.close()
+
+
+def test_a_server_whose_answers_to_settings_take_our_processor_gets_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = RedisServer(ServerConfig("a", "redis://127.0.0.1:1"))
+    contact, clock = ServerContact(server, Metrics()), SimpleNamespace(now=1000.0, own=0.0)
+    monkeypatch.setattr(
+        server_contact,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.own),
+    )
+
+    def takes(_: object) -> None:
+        clock.own += 0.1
+        server.connecting_seconds += connecting
+
+    monkeypatch.setattr(server, "set", takes)
+    connecting = 0.1  # of which any user of the machine may be the cause
+    contact.set({"maxmemory": 1})
+    contact.set({"maxmemory": 1})
+    connecting = 0.0
+    contact.set({"maxmemory": 1})
+    with pytest.raises(NotSentError, match="took much of our processor"):
+        contact.set({"maxmemory": 1})
+    clock.now += 2.0
+    contact.set({"maxmemory": 1})
     contact.close()
 
 

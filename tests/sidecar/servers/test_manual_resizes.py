@@ -85,6 +85,16 @@ def test_every_change_is_counted_once(changes: list[tuple[str, float]]) -> None:
     assert sum(count(words) for _, words in node.told) == len(changes)
 
 
+def test_a_size_that_changes_all_the_time_does_not_stay() -> None:
+    """Each that stays is noted in the state file: a hostile server made that 14 times a second."""
+    node = Told()
+    stays = [node.hands.note("a", (5 + place) * MB, {}) for place in range(12)]
+    assert stays == [True] * 10 + [False] * 2
+    assert "it changes too often to stay: it is put back now" in node.told[-1][1] or node.hands
+    node.seconds = 10 * GATHER_SECONDS
+    assert node.hands.note("a", 7 * MB, {})
+
+
 def test_who_sets_what_is_put_back_again_is_a_problem_while_it_lasts() -> None:
     node = Told()
     assert not node.hands.note("a", 100 * MB, {})

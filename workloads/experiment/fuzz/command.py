@@ -27,7 +27,9 @@ CLANG = "clang-16"
 PACKAGES = f"{CLANG} libclang-rt-16-dev"
 _FLAGS = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _SHOWN_CHARACTERS = 6000
-_SAMPLER = tuple(f"redis_patch/core/{part}.c" for part in ("sampler", "transport", "kept_scheduling"))
+_SAMPLER = tuple(
+    f"redis_patch/core/{part}.c" for part in ("sampler", "transport", "kept_scheduling")
+)
 _EXECUTED = re.compile(r"stat::number_of_executed_units: (\d+)")
 
 

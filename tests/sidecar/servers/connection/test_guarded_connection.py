@@ -9,7 +9,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -221,18 +221,37 @@ def test_a_stranger_at_another_address_of_a_name_is_sent_nothing(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
-def test_a_stranger_at_another_address_of_a_server_that_is_down_is_sent_nothing(
-    load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+def test_a_stranger_at_another_address_of_a_server_that_is_down_is_not_connected_to(
+    scheme: str, load_node: LoadNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """He could pass TLS on to the server once it is back, and keep from it what he likes."""
     port = free_port()
     _give_a_name_both_families(monkeypatch)
     with strangers_listener(port, "::1") as stranger:
-        config = load_node({"a": f"redis://cache:{port}"}).servers[0]
+        config = load_node({"a": f"{scheme}://cache:{port}"}).servers[0]
         config = replace(config, listeners=FoundListeners({0}))
         with pytest.raises(ServerDownError):
             RedisServer(config).read()
-        with stranger.accept()[0] as connected:
-            assert connected.recv(1) == b""
+        stranger.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+def test_who_passes_tls_on_is_refused_where_others_were_before() -> None:
+    port, first = free_port(), FoundListeners()
+    with (
+        strangers_listener(port, "127.0.0.1") as stranger,
+        socket.create_connection(("127.0.0.1", port)) as connected,
+        stranger.accept()[0],
+    ):
+        for found, refused in ((first, None), (FoundListeners({0}), OSError)):
+            known = guarded_connection._Listeners(None, found)
+            with pytest.raises(refused) if refused else nullcontext():
+                guarded_connection._refuse_relay(connected, "", 1.0, known)
+    assert first.users is not None
+    assert 65534 in first.users
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")

@@ -70,6 +70,7 @@ class ModelLine(RedisServer):
         self._server = server
         self._clock = clock
         self.taken_by = None
+        self.connecting_seconds = 0.0
         self._watch = watch
         self._life = life
         self._met_start: int | None = None
