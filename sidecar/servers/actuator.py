@@ -46,6 +46,7 @@ from solver_lambda.documents.units import format_size
 log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 0.02
+IN_VAIN_SECONDS = 0.25  # where servers take nothing of what they are to have
 IDLE_SECONDS = 1.0
 LOOK_SECONDS = 0.05  # until it is seen, a server that restarts has the maxmemory of its own file
 STOP_SECONDS = 2.0  # when the sidecar stops: for the call that is under way
@@ -95,7 +96,8 @@ class Actuator(WatchedServers):
         steps = (lambda: self.step(), self._pause_seconds, self._one_comes_back)
         self._thread = SteppingThread("actuator", *steps, LOOK_SECONDS)
         self._stop = self._thread.stopping
-        self.looks_on, self._begins, self.at_seconds = False, False, time.time()
+        self.looks_on = self._begins = self._is_in_vain = False
+        self.at_seconds = time.time()
         self.readings: dict[str, ServerReading] = {}
         self.latest: list[ServerState] = []
         self.latest_least_bytes: dict[str, int] = {}
@@ -250,9 +252,11 @@ class Actuator(WatchedServers):
         states = sorted(self._paced(), key=lambda one: self._watches[one.name].contact.sets_slowly)
         how = self._watches, self._metrics, self._stop
         applied = apply_in_order(due(states, self.budget), *how)
+        done = applied.done
         if applied.failed:
             beside = growths_beside(applied.failed, states, self._steps(), self.budget)
-            apply_in_order(beside, *how)
+            done |= apply_in_order(beside, *how).done
+        self._is_in_vain = applied.moved and not done
         self.convergence.note(
             moved=applied.moved or self.pace.is_waiting,
             freeing=any(state.still_shrinks for state in self.latest),
@@ -306,4 +310,6 @@ class Actuator(WatchedServers):
 
     def _pause_seconds(self) -> float:
         waits = self.pace.is_waiting and not self.looks_on
-        return PORTION_SECONDS if waits else IDLE_SECONDS if self.settled else BUSY_SECONDS
+        if waits or self.settled:
+            return PORTION_SECONDS if waits else IDLE_SECONDS
+        return IN_VAIN_SECONDS if self._is_in_vain and not self.looks_on else BUSY_SECONDS

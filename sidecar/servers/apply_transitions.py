@@ -34,9 +34,11 @@ def due(states: Sequence[ServerState], budget: MemoryBudget) -> Iterator[Transit
 
 
 class Applied(NamedTuple):
-    """Says whether there was anything to do, and which servers did not take it."""
+    """Says whether there was anything to do, whether some of it was done, and which servers did not
+    take theirs."""
 
     moved: bool
+    done: bool
     failed: frozenset[str]
 
 
@@ -48,15 +50,19 @@ def apply_in_order(
 ) -> Applied:
     """Carry them out until ``stop``. Once one has failed nobody grows, for what that gives may be
     missing. All others shrink: one server keeps nobody from that."""
-    moved, failed = False, set[str]()
+    moved, done, failed = False, False, set[str]()
     for transition in transitions:
         moved = True
         if stop.is_set() or (failed and isinstance(transition, Grow)):
             break
         name = transition.name
-        if name not in failed and not apply_transition(transition, watches[name], metrics):
+        if name in failed:
+            continue
+        if apply_transition(transition, watches[name], metrics):
+            done = True
+        else:
             failed.add(name)
-    return Applied(moved, frozenset(failed))
+    return Applied(moved, done, frozenset(failed))
 
 
 def growths_beside(

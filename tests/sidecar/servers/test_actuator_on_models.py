@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.servers import actuator as module
 from sidecar.servers.actuator import Actuator
+from sidecar.servers.server_contact import NotSentError
 from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.control_state import Pause
 from sidecar.state.state_store import StateStore
@@ -158,6 +159,23 @@ def test_it_waits_long_only_where_nothing_moves(node: Node) -> None:
     assert node.actuator._pause_seconds() == module.BUSY_SECONDS
     node.actuator.pace.is_waiting = True
     assert node.actuator._pause_seconds() == module.PORTION_SECONDS
+
+
+def test_it_waits_where_a_server_takes_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose size was set again each time had all servers read fifty times a second."""
+    node.stage.wait(3)
+    watch = node.actuator._watches["s0"]
+
+    def late(*_: object) -> None:
+        raise NotSentError("it gets the next one later")
+
+    monkeypatch.setattr(watch.contact, "set", late)
+    node.actuator.set_targets({"s0": 10 * MIB}, "less")
+    node.actuator.step()
+    assert node.actuator._pause_seconds() == module.IN_VAIN_SECONDS
+    monkeypatch.undo()
+    node.actuator.step()
+    assert node.actuator._pause_seconds() == module.BUSY_SECONDS
 
 
 def test_it_notices_in_a_pause_who_comes_back(node: Node) -> None:
