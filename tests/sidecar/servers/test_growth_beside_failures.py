@@ -74,6 +74,19 @@ def test_who_takes_no_size_for_seconds_counts_as_one_that_refuses(
     assert watch.refusal.reason is None
 
 
+def test_who_was_away_has_not_refused_meanwhile(node: Node) -> None:
+    """One setting that was late before, and one long after, are not five seconds of them."""
+    node.stage.wait(2)
+    watch = node.actuator._watches["s1"]
+    watch.failed(NotSentError("it was slow to take a setting"))
+    node.stage.hang_server(1)
+    node.stage.wait(10)
+    node.stage.wake_server(1)
+    node.stage.wait(2)
+    watch.failed(NotSentError("it was slow to take a setting"))
+    assert watch.refusal.reason is None
+
+
 def test_a_server_whose_answers_take_our_processor_is_asked_seldom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
