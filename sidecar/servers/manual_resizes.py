@@ -99,7 +99,7 @@ class ManualResizes:
         least |= fixed_bytes
         others = sum(size for other, size in least.items() if other != name)
         fits = 0 < size_bytes <= self._budget_bytes() - others
-        if stays := self._holds and fits and self._may_hold(name):
+        if stays := self._holds and fits and self._take_hold(name):
             words = f"{said}; it stays until 'spreds resume'"
             self._hold(name, Hold(size_bytes, time.time()))
         else:
@@ -115,8 +115,8 @@ class ManualResizes:
         self._gather(name, words)
         return stays
 
-    def _may_hold(self, name: str) -> bool:
-        """Whether its sizes have not changed by hand too often lately. If not, it is noted."""
+    def _take_hold(self, name: str) -> bool:
+        """Note that its size is to stay; return ``False`` where that was so too often lately."""
         now = self._now()
         times = self._held_at.setdefault(name, deque(maxlen=_MOST_HOLDS))
         if len(times) == _MOST_HOLDS and now - times[0] < GATHER_SECONDS:
