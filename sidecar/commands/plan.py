@@ -66,7 +66,9 @@ def print_plan(
     for words in _left_out(plan, by_name):
         print_wrapped(words, indent="  ")
     if (memory := plan.get("memory_words")) and not (told and guessed(told)):
-        print_wrapped(f"as its planner says by the curves, {memory}", indent="  ")
+        print("other budgets, as its planner says by the curves:")
+        for words in memory.split("; "):
+            print_wrapped(f"  {words}", indent="    ")
     if is_verbose:
         print_details(plan, told)
     elif names := [one["name"] for one in by_name.values() if apart_words(one)]:

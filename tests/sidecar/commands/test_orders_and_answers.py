@@ -339,7 +339,7 @@ def test_plan_is_a_table_with_reasons(
         "sessions 2 GiB 3 GiB +1 GiB 87.0 -> 93.8 % ",
         "total 8 GiB of 8 GiB",
         "jobs: its maxmemory-policy is noeviction",
-        "as its planner says by the curves, as fast as now with 5.73 GiB of 8 GiB; 1 GiB more",
+        "other budgets, as its planner says by the curves: as fast as now with 5.73 GiB of 8 GiB 1",
         "8 GiB, this one 6.35 ms 8.98 ms 89.4 % 1,702 2,407",
         "10 GiB 5.31 ms 7.2 ms ",
         "in the end, when all moves are made and have paid, as far as reads have reached; access",
