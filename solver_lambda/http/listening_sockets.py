@@ -131,7 +131,10 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         if ends:
             unseen_since = now
         if now - unseen_since >= _UNSEEN_SECONDS or (ends and not waits):
-            return {_socket(row) for row in ends if row.inode}
+            owned = {_socket(row) for row in ends if row.inode}
+            if ends and not owned:  # it ended here, and nowhere else
+                raise ConnectionAbortedError("whoever had it closed our connection at once")
+            return owned
         if waits and now - began >= wait_seconds:
             raise TimeoutError("nobody has accepted our connection, and nothing was sent")
         time.sleep(min(pause_seconds, max(0.0, began + wait_seconds - now) or pause_seconds))

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Collection
 from ipaddress import ip_address
+from random import randrange
 from struct import Struct
 from typing import Any
 
@@ -31,6 +32,8 @@ from solver_lambda.http.message import user_of, users_in_words
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 _TCP_ESTABLISHED = 1  # in Linux' tcp_states.h
+# A server of this machine that can be connected to is so at once.
+_SQUATTED_SECONDS = 0.25
 
 
 def guard(
@@ -65,9 +68,8 @@ def guard(
 
             name, connection.host = connection.host, place
             try:
-                return _refused_where_strangers_listen(
-                    lambda: _checked(connect(), check), place, connection.port, listeners
-                )
+                reach = lambda: _checked(_past_squatters(connect, connection), check)  # noqa: E731
+                return _refused_where_strangers_listen(reach, place, connection.port, listeners)
             finally:
                 connection.host = name
 
@@ -82,12 +84,39 @@ def guard(
         )
 
 
+def _past_squatters(connect: Callable[[], socket.socket], connection: Any) -> socket.socket:
+    """Connect, from another address of the loopback device where nothing answers. Sockets that any
+    user has bound to the server's port, before the server was, can wait for each port of ours at
+    127.0.0.1: they take what the server would answer. Raises OSError."""
+    connection.is_reached = False  # and only TLS is late
+    try:
+        return connect()
+    except TimeoutError:
+        hosts = addresses_of(connection.host, connection.port)
+        is_here = any(host.version == 4 and host.is_loopback for host in hosts)
+        if connection.is_reached or not is_here:
+            raise
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.settimeout(_SQUATTED_SECONDS)
+            made.bind((f"127.{'.'.join(str(randrange(1, 255)) for _ in range(3))}", 0))
+            made.connect((connection.host, connection.port))
+            made.settimeout(connection.socket_timeout)
+            wrap = getattr(connection, "_wrap_socket_with_ssl", None)
+            return wrap(made) if wrap else made
+        except OSError:
+            made.close()
+            raise
+
+
 def _prove_by_name(connection: Any) -> None:
     """Have certificates checked for the name, whichever of its addresses is connected to."""
     name, wrap = connection.host, connection._wrap_socket_with_ssl
 
     def wrapped(plain: socket.socket) -> Any:
         place, connection.host = connection.host, name
+        connection.is_reached = True
         try:
             return wrap(plain)
         finally:
@@ -205,16 +234,19 @@ def _listening_here(name: str, port: int) -> set[int] | None:
 def _refuse_relay(
     connected: socket.socket, _: str, wait_seconds: float, listeners: _Listeners
 ) -> None:
-    """Refuse who had not our first connection with TLS, nor listened for it. A proxy may listen as
-    root and serve as another user: both are known from then on. Raises OSError."""
+    """Refuse who neither listened for our first connection with TLS nor had it. A proxy may listen
+    as root and serve as another user: both are known from then on. Raises OSError."""
     if not is_of_this_machine(connected):
         return
     host, port, *_ = connected.getpeername()
     users = listening_users({ip_address(host.partition("%")[0])}, port)
-    users |= {end.user_id for end in accepted_ends(connected, wait_seconds)}
-    if nobody_in_particular() not in users:  # where that cannot be told, TLS must do
-        listeners.check(users, f"{host}:{port}")
-        listeners.learn(users)
+    ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
+    if nobody_in_particular() in users | ends:  # where that cannot be told, TLS must do
+        return
+    if 0 not in users:
+        _refuse_others(ends - users - {0, os.geteuid()}, users, f"{host}:{port}")
+    listeners.check(users | ends, f"{host}:{port}")
+    listeners.learn(users | ends)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:
@@ -284,10 +316,14 @@ def _refuse_stranger(
             f"who has our connection to {host}:{port} cannot be told in this user namespace, and "
             "nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
-    for stranger in ends - users:
+    _refuse_others(ends - users, users, f"{host}:{port}")
+    listeners.learn(users)
+
+
+def _refuse_others(strangers: Collection[int], users: Collection[int], place: str) -> None:
+    for stranger in strangers:
         listens = users_in_words(users) or "nobody"
         raise OSError(
-            f"our connection to {host}:{port} has {user_of(stranger)}, where {listens} listens, "
+            f"our connection to {place} has {user_of(stranger)}, where {listens} listens, "
             "and nothing was sent: take unix:// and a socket in a folder of the server's own"
         )
-    listeners.learn(users)

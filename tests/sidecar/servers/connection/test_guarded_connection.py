@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -364,8 +365,40 @@ def read_in_vain(
 ) -> None:
     with monkeypatch.context() as instead:
         instead.setattr(redis.Connection, "_connect", connect)
+        instead.setattr(guarded_connection, "_past_squatters", lambda connect, _: connect())
         url, known = f"redis://127.0.0.1:{port}", FoundListeners([0])
         RedisServer(ServerConfig("a", url, listeners=known)).read()
+
+
+def test_sockets_that_wait_at_each_port_of_ours_keep_nobody_from_the_server(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any user may have bound them to the server's port before it was there. They take what it
+    would answer to a connection from 127.0.0.1."""
+    port = free_port()
+    start_server("4mb", port=port, **{"protected-mode": "no"})
+    monkeypatch.setattr(redis.Connection, "_connect", never)
+    server = RedisServer(ServerConfig("a", f"redis://127.0.0.1:{port}", listeners=FoundListeners()))
+    assert server.read().run_id
+    peer = re.search(r"addr=(127\.\S+):\d+ \S+ \S+ name=spreds", _named(server))
+    assert peer is not None
+    assert peer[1] != "127.0.0.1"
+
+
+def _named(server: RedisServer) -> str:
+    server.announce(server.read().run_id)
+    return str(server.ask("CLIENT LIST"))
+
+
+def test_a_connection_that_ended_here_does_not_end_elsewhere() -> None:
+    """Who has closed his end before he had all that he sent taken leaves one that is nobody's."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as connected,
+    ):
+        listening.accept()[0].close()
+        with pytest.raises(ConnectionAbortedError, match="closed our connection at once"):
+            accepted_ends(connected, 1.0)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
