@@ -26,6 +26,7 @@ from sidecar.look.server_look import Seen
 from sidecar.plans.node_memory import LEAST_SPARED
 from solver_lambda.documents.units import format_duration
 from solver_lambda.documents.words import reason_words, size_words
+from solver_lambda.planning.effective_access_time import AccessCost
 
 # How much farther than now a curve should be known.
 _FAR = 1.5
@@ -95,9 +96,21 @@ def _more_words(answer: Answer) -> list[str]:
         return []
     most = max(more, key=lambda one: one.budget_bytes)
     gain = 1 - most.mean_access_time_seconds / now
-    if gain < _WORTH_SAYING:
+    if gain < _WORTH_SAYING or gain > _missed_ratio(answer, now):
         return []
     return [f"With {size_words(most.budget_bytes)} it would be {_percent(gain)} shorter."]
+
+
+def _missed_ratio(answer: Answer, now_seconds: float) -> float:
+    """Return the share of the mean access time that the counted misses take: no memory gains more,
+    whatever a curve says."""
+    waits = total = 0.0
+    for one, server in zip(answer.seen, answer.found.observation.servers, strict=True):
+        demand = server.weight * server.request_rate_per_second
+        ratio = one.misses / max(1, one.hits + one.misses)
+        waits += demand * AccessCost.of(server).penalty_seconds * ratio
+        total += demand
+    return waits / (total * now_seconds) if total else 0.0
 
 
 def _move_words(answer: Answer) -> str:
@@ -152,17 +165,13 @@ def _gives(changes: Sequence[tuple[str, int]]) -> str:
     if not shrink:
         return f"Give {given} more"
     if len(shrink) == 1:
-        return f"Give {given} of {_whose(shrink[0][0])}"
+        return f"Give {given} from {shrink[0][0]}"
     taken = _listed([f"{name} ({size_words(size)})" for name, size in shrink])
     return f"Give {given} from {taken}"
 
 
 def _percent(ratio: float) -> str:
     return f"{100 * ratio:.{0 if ratio >= 0.1 else 1}f} %"
-
-
-def _whose(name: str) -> str:
-    return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
 def _listed(words: Sequence[str]) -> str:

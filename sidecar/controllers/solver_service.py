@@ -12,9 +12,10 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from html import unescape
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from sidecar.base.connection_deadlines import handshake_ended_after
 from sidecar.base.hidden_secrets import without_secrets
@@ -81,6 +82,7 @@ MOST_ANSWER_BYTES = 2 * MAX_PLAN_BYTES  # of a plan in chunks, whose lengths com
 MOST_HEAD_BYTES = 16 * 1024
 SHOWN_BYTES = 60
 _MOST_REASON_BYTES = 64 << 10
+_LONG = 8  # characters of a secret
 
 
 class ServiceError(Exception):
@@ -241,8 +243,8 @@ class SolverService:
         """Say what failed on one line, printable, and without token and query, which a service may
         send back."""
         printable = "".join(sign if sign.isprintable() else " " for sign in words)
-        secrets_sent = (self._config.token, urlsplit(self._config.url).query)
-        words = " ".join(without_secrets(printable, secrets_sent).split())[:MAX_REASON_CHARACTERS]
+        sent = (self._config.token, *_secrets_of(urlsplit(self._config.url).query))
+        words = " ".join(without_secrets(printable, sent).split())[:MAX_REASON_CHARACTERS]
         return ServiceError(f"{shown_url(self._config.url)}: {words}", status)
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -306,11 +308,19 @@ class _Bounded:
         self._stream.close()
 
 
+def _secrets_of(query: str) -> set[str]:
+    """Return the query, and each of its longer values as it is sent and as it is meant."""
+    values = [value for one in query.split("&") if len(value := one.partition("=")[2]) >= _LONG]
+    return {query, *values, *map(unquote, values), *map(unquote_plus, values)}
+
+
 def _reason(answer: bytes) -> str:
-    """Return what a refusal says."""
+    """Return what a refusal says, without escapes."""
+    text = answer[:_MOST_REASON_BYTES].decode("utf-8", "replace")
     try:
-        text = str(json.loads(answer)["error"])
+        told = json.loads(answer)
+        # Other words are a gateway's, not the solver's.
+        text = str(told["error"]) if "error" in told else json.dumps(told, ensure_ascii=False)
     except (ValueError, KeyError, TypeError, RecursionError):
-        # These are a gateway's words, not the solver's; they stay as they are.
-        text = answer[:_MOST_REASON_BYTES].decode("utf-8", "replace")
-    return " ".join(text.split())
+        pass
+    return " ".join(unescape(text).split())

@@ -23,6 +23,7 @@ LEAST_NUMBER = 1e-60
 MOST_INTEGER = (1 << 64) - 1
 # Sums of sizes, and half as much again, stay within 64 bits.
 MOST_BYTES = 1 << 61
+_MOST_COMPARED = 100  # names, with one that is missing
 _SHOWN_CHARACTERS = 100
 _NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 
@@ -104,7 +105,7 @@ class Fields:
         if default is ...:
             unknown = [str(name) for name in self._table if name not in self._known]
             near = difflib.get_close_matches(
-                key, [name[:_SHOWN_CHARACTERS] for name in unknown], n=1
+                key, [name[:_SHOWN_CHARACTERS] for name in unknown[:_MOST_COMPARED]], n=1
             )
             hint = f": is {near[0]!r} meant to be it?" if near else ""
             raise self.refuse(key, f"is missing{hint}")

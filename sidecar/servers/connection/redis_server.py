@@ -100,7 +100,7 @@ class RedisServer(ServerConnection):
             if self._owned_run_id != run_id:
                 clients = self.ask("CLIENT LIST")
                 self.sees_others = True
-                check_clients(clients)
+                check_clients(clients, self._connection.username)
             self.taken_by, self._owned_run_id = None, run_id
         except ServerTakenError as error:
             self.taken_by = str(error)

@@ -178,22 +178,24 @@ def _named_like_us(clients: str) -> Iterator[re.Match[str]]:
             yield found
 
 
-def check_clients(clients: str) -> None:
+def check_clients(clients: str, username: str | None = None) -> None:
     """Check CLIENT LIST of a server, with ours in it, for a sidecar that came before us.
 
-    Only one with our own Redis user counts; a server without users has one for all.
+    Only one with our own Redis user counts, ``username`` or else the default one; a server without
+    users has one for all. Our name is known to all servers: it proves nobody to be us.
 
     Raises:
         ServerTakenError: there is one.
         TypeError: it is no text.
     """
-    sidecars = [*_named_like_us(clients)]
+    ours = (None, username or "default")
+    sidecars = [one for one in _named_like_us(clients) if one["user"] in ours]
     own = (one for one in sidecars if one["name"] == CLIENT_NAME)
     us = max(own, key=lambda one: int(one["id"]), default=None)
     if us is None:
         return
     for one in sidecars:
-        is_other = one["name"] != CLIENT_NAME and one["user"] == us["user"]
+        is_other = one["name"] != CLIENT_NAME
         if is_other and int(one["id"]) < int(us["id"]):
             raise ServerTakenError(
                 f"it is controlled by the sidecar with process id {one['pid']} on {one['host']}"

@@ -87,7 +87,9 @@ class FallenBudget:
         if wanted < total_bytes:
             whole_bytes = {n: size * total_bytes // wanted for n, size in whole_bytes.items()}
         is_cut = sum(whole_bytes.values()) > sum(targets_bytes.values())
-        self._remember(whole_bytes if is_cut else {})
+        # What a need has made of sizes is no measure of what each had.
+        forgets = self._store.now.room is None
+        self._remember(whole_bytes if is_cut else {}, forgets=forgets)
 
     def begin(
         self, servers: Sequence[ServerConfig], goals_bytes: Sizes, budget: MemoryBudget
@@ -152,7 +154,7 @@ class FallenBudget:
             wanted = _on_the_way_back(own, before, budget.bytes)
             is_whole = budget.source != "rss" or (wanted and is_about(wanted, before))
             if is_whole and not any(size < before.get(n, 0) for n, size in fixed.items()):
-                self._remember({})
+                self._remember({}, forgets=False)  # it may be taken again a moment later
             if not wanted:
                 return None
         else:
@@ -172,11 +174,13 @@ class FallenBudget:
         now = sizes_bytes if own is planned else own
         return FittedSizes(targets, fit(now, fixed, least_bytes=least_bytes), BUDGET_FELL, room)
 
-    def _remember(self, sizes_bytes: Sizes) -> None:
+    def _remember(self, sizes_bytes: Sizes, *, forgets: bool = True) -> None:
+        """Note the sizes before the fall; without any, unless it ``forgets``, what each had stays
+        for its day."""
         before, now = self._store.now, time.time()
         had, since = dict(before.had_bytes), before.had_at_seconds
         is_old = not since <= now < since + HALVES_SECONDS
-        if had.keys() != sizes_bytes.keys() or is_old:
+        if is_old or (had.keys() != sizes_bytes.keys() and (sizes_bytes or forgets)):
             had, since = dict(sizes_bytes), now
         if (before.before_fall_bytes, before.had_bytes) != (sizes_bytes, had):
             with self._store.update() as state:

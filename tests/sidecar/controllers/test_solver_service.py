@@ -206,6 +206,23 @@ def test_a_service_that_says_the_token_again_is_not_quoted() -> None:
     assert TOKEN not in "".join(traceback.format_exception(refused.value))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the function key Zk3vQ9+fLwPq8RtYx/72== has no right",
+        "the function key Zk3vQ9%2BfLwPq8RtYx%2F72== has no right",
+        '{"message": "key Zk3vQ9\\u002BfLwPq8RtYx\\/72== has no right"}',
+        "<b>key Zk3vQ9&#43;fLwPq8RtYx&#x2F;72== has no right</b>",
+    ],
+)
+def test_nor_is_a_part_of_the_query_in_whatever_form(words: str) -> None:
+    answer = f"HTTP/1.1 401 No\r\n\r\n{words}"
+    query = "code=Zk3vQ9%2BfLwPq8RtYx%2F72==&version=2"
+    with answering(answer.encode()) as url, pytest.raises(ServiceError) as refused:
+        SolverService(ServiceConfig(f"{url.partition('?')[0]}?{query}"), 30).answer(b"{}")
+    assert "key (secret) has no right" in str(refused.value)
+
+
 @pytest.mark.parametrize("said", [f"{TOKEN[:5]}\n{TOKEN[5:]}", " " * 1_170 + f"Bearer {TOKEN}"])
 def test_nor_where_it_is_broken_or_far_behind(said: str) -> None:
     answer = f"HTTP/1.1 401 No\r\n\r\nyou sent {said}"

@@ -144,6 +144,18 @@ def test_of_two_that_come_at_once_the_older_connection_wins(path: Path) -> None:
         server_lock.check_clients(f"id=4 name={theirs}\nid=5 name={ours}")
 
 
+def test_who_takes_our_very_name_is_not_us() -> None:
+    """All servers know it. Another user's connections made a sidecar leave its server alone."""
+    ours, theirs = server_lock.CLIENT_NAME, "spreds:evil-host:1:deadbeef"
+    mallory = clients({4: theirs, 9: ours}, "mallory")
+    server_lock.check_clients(mallory + clients({5: ours}))
+    server_lock.check_clients(mallory + clients({5: ours}, "spreds"), "spreds")
+    server_lock.check_clients(mallory)
+    older = clients({3: "spreds:far-away:7:0123cafe", 5: ours}, "spreds")
+    with pytest.raises(ServerTakenError, match="far-away"):
+        server_lock.check_clients(mallory + older, "spreds")
+
+
 def test_a_name_that_no_host_has_is_nobodys() -> None:
     """Its words stood in each plan's reasons, and made all plans too long."""
     ours = server_lock.CLIENT_NAME

@@ -378,8 +378,26 @@ def test_plans_leave_half_of_what_each_had_for_a_day(
     node.actuator.fallen.follow_plan(sizes, 40 * MB, node.actuator.budget)
     later = {one.name: one.minimum_bytes for one in node.actuator.sheltered()}
     assert later["s1"] < 9 * MB < later["s0"]
+    had = dict(node.store.now.had_bytes)
     _budget_becomes(node, 48 * MB, "file")
-    assert node.store.now.had_bytes == node.store.now.before_fall_bytes == {}
+    assert node.store.now.before_fall_bytes == {}
+    assert node.store.now.had_bytes == had  # as what is taken in vain is given back
+    node.actuator.fallen.follow_plan({"s0": 38 * MB, "s1": 10 * MB}, 48 * MB, node.actuator.budget)
+    assert node.store.now.had_bytes == {}
+
+
+def test_what_is_taken_again_after_it_was_given_back_leaves_the_same_half(
+    node: ActuatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client's need, a plan amid it and resident memory took the others below a third."""
+    _budget_becomes(node, 40 * MB, "rss")
+    half = {one.name: one.minimum_bytes for one in node.actuator.sheltered()}
+    sizes = {"s0": 31 * MB, "s1": 9 * MB}
+    node.actuator.engage(sizes, sizes, "a plan")
+    node.actuator.fallen.follow_plan(sizes, 40 * MB, node.actuator.budget)
+    for size, source in ((48 * MB, "file"), (36 * MB, "rss")):
+        _budget_becomes(node, size, source)
+    assert {one.name: one.minimum_bytes for one in node.actuator.sheltered()} == half
 
 
 def _reachable(node: ActuatedNode) -> bool:
