@@ -108,6 +108,10 @@ def _includes(host: Host, other: Host) -> bool:
     return host.is_unspecified and host.version >= other.version
 
 
+def _is_established(connected: socket.socket) -> bool:
+    return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == ESTABLISHED
+
+
 def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[ListeningSocket]:
     """Return who has the other end of a connection of this machine with itself, once it is
     accepted. None: it ends elsewhere.
@@ -132,7 +136,8 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
             unseen_since = now
         if now - unseen_since >= _UNSEEN_SECONDS or (ends and not waits):
             owned = {_socket(row) for row in ends if row.inode}
-            if ends and not owned:  # it ended here, and nowhere else
+            # It ended here, and nowhere else; one that closed in order may have told why.
+            if ends and not owned and _is_established(connected):
                 raise ConnectionAbortedError("whoever had it closed our connection at once")
             return owned
         if waits and now - began >= wait_seconds:

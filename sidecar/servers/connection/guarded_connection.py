@@ -97,6 +97,7 @@ def _past_squatters(connect: Callable[[], socket.socket], connection: Any) -> so
         if connection.is_reached or not is_here:
             raise
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Where that fails, too, the server is silent, whatever keeps that address from it.
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.settimeout(_SQUATTED_SECONDS)
@@ -107,7 +108,7 @@ def _past_squatters(connect: Callable[[], socket.socket], connection: Any) -> so
             return wrap(made) if wrap else made
         except OSError:
             made.close()
-            raise
+        raise
 
 
 def _prove_by_name(connection: Any) -> None:

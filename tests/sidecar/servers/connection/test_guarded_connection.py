@@ -10,7 +10,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -396,9 +396,26 @@ def test_a_connection_that_ended_here_does_not_end_elsewhere() -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as connected,
     ):
-        listening.accept()[0].close()
+        with listening.accept()[0] as other, suppress(BlockingIOError):
+            other.setblocking(False)
+            while True:
+                other.send(bytes(1 << 20))
         with pytest.raises(ConnectionAbortedError, match="closed our connection at once"):
             accepted_ends(connected, 1.0)
+        # One that closed in order may have told why, as a server at its maxclients does.
+        with socket.create_connection(listening.getsockname()) as refused:
+            listening.accept()[0].close()
+            assert accepted_ends(refused, 1.0) == set()
+
+
+def test_a_server_that_no_other_address_reaches_is_silent_and_not_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A firewall may refuse other addresses of the loopback device; what it has is kept for it."""
+    monkeypatch.setattr(redis.Connection, "_connect", never)
+    url = f"redis://127.0.0.1:{free_port()}"  # where nobody listens: connections are refused
+    with pytest.raises(ServerSilentError):
+        RedisServer(ServerConfig("a", url, listeners=FoundListeners())).read()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
