@@ -142,6 +142,9 @@ build_stock() ( # NAME
     mark_current "$output" "$print"
 )
 
+core=$here/core glue=$here/patch
+patch_sources="$core/sampler.[ch] $core/key_hash.h $core/transport.[ch] $core/kept_scheduling.[ch] $glue/spreds.[ch] $glue/value_size.h"
+
 # The patched tree starts as a copy of the built stock tree: same flags, same dependencies.
 build_patched() ( # NAME
     name=$1
@@ -149,18 +152,15 @@ build_patched() ( # NAME
     patch=$here/patch/$package-$(server_field "$name" version).patch
     tree=$trees/$name$variant
     output=$bin/$name-server$variant
-    core=$here/core
-    core="$core/sampler.c $core/sampler.h $core/key_hash.h $core/transport.c $core/transport.h $core/kept_scheduling.c $core/kept_scheduling.h"
-    glue="$here/patch/spreds.c $here/patch/spreds.h $here/patch/value_size.h"
     build_stock "$name"
-    print=$(fingerprint "$patch" $core $glue "$root/build/stamp/$name-server-stock$variant")
+    print=$(fingerprint "$patch" $patch_sources "$root/build/stamp/$name-server-stock$variant")
     is_current "$output" "$print" && return
     need_zmq
     rm -rf "$tree"
     cp -a "$trees/$name-stock$variant" "$tree"
     patch -d "$tree" -p1 -s <"$patch" ||
         fail "$(basename "$patch") does not apply to the source in $tree"
-    cp $core $glue "$tree/src"
+    cp $patch_sources "$tree/src"
     echo "building the patched $name$variant ..." >&2
     run_make "$tree" "$package-server"
     install "$tree/src/$package-server" "$output"
@@ -174,9 +174,7 @@ build_by_cmake() ( # NAME
     patch=$here/patch/$package-$(server_field "$name" version).patch
     tree=$trees/$name-cmake
     output=$bin/$name-server-cmake
-    core=$here/core glue=$here/patch
-    parts="$core/sampler.[ch] $core/key_hash.h $core/transport.[ch] $core/kept_scheduling.[ch] $glue/spreds.[ch] $glue/value_size.h"
-    print=$(fingerprint "$patch" $parts)
+    print=$(fingerprint "$patch" $patch_sources)
     is_current "$output" "$print" && return
     need_zmq
     need_command cmake cmake
@@ -186,7 +184,7 @@ build_by_cmake() ( # NAME
     cp -a "$source" "$tree"
     patch -d "$tree" -p1 -s <"$patch" ||
         fail "$(basename "$patch") does not apply to the source in $tree"
-    cp $parts "$tree/src"
+    cp $patch_sources "$tree/src"
     echo "building the patched $name by CMake, about two minutes ..." >&2
     { cmake -S "$tree" -B "$tree/by-cmake" -DCMAKE_BUILD_TYPE=Release &&
         cmake --build "$tree/by-cmake" -j"$jobs" --target "$package-server"; } >"$tree/build.log" 2>&1 || {
@@ -200,7 +198,6 @@ build_by_cmake() ( # NAME
 build_sampler_driver() ( # OUTPUT COMPILER OPTIONS...
     output=$bin/$1 compiler=$2
     shift 2
-    core=$here/core
     print=$(fingerprint "$core/sampler.c" "$core/sampler.h" "$core/key_hash.h" "$core/sampler_driver.c")
     is_current "$output" "$print" && return
     mkdir -p "$bin"
@@ -216,14 +213,14 @@ build_library() ( # OUTPUT SOURCES HEADERS LIBRARIES
     is_current "$output" "$print" && return
     interface=$("$here/fetch_source.sh" redis)/src
     mkdir -p "$lib"
-    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" -I"$here/core" \
+    "$compiler" -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$interface" -I"$core" \
         $(is_sanitized && echo "$sanitizers") -o "$output" $2 $4
     mark_current "$output" "$print"
 )
 
 build_module() {
     need_zmq
-    module=$here/module core=$here/core
+    module=$here/module
     sources=$module/module.c headers="$module/module_state.h $module/pending_command.h $core/key_hash.h"
     for part in $core/kept_scheduling $core/sampler $core/transport $module/access_records $module/asked_sizes \
         $module/call_arguments $module/command_filter $module/command_table $module/keys_after_command \

@@ -106,10 +106,8 @@ def _missed_ratio(answer: Answer, now_seconds: float) -> float:
     whatever a curve says."""
     waits = total = 0.0
     for one, server in zip(answer.seen, answer.found.observation.servers, strict=True):
-        demand = server.weight * server.request_rate_per_second
-        ratio = one.misses / max(1, one.hits + one.misses)
-        waits += demand * AccessCost.of(server).penalty_seconds * ratio
-        total += demand
+        waits += server.weight * misses_now(one) * AccessCost.of(server).penalty_seconds
+        total += server.weight * server.request_rate_per_second
     return waits / (total * now_seconds) if total else 0.0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from sidecar.config.node import (
 )
 from solver_lambda.documents.reader import DocumentError, Fields
 from solver_lambda.documents.units import format_duration
+from solver_lambda.http.listening import listen_alone
 
 # Of each backend, where nobody says it.
 DEFAULT_LATENCY_SECONDS = 10e-3
@@ -127,13 +127,11 @@ def free_page_port() -> int:
     """Return the first port for the page at which nobody listens: another node of this machine may
     be at the usual one. If all are taken, return that."""
     for port in _PAGE_PORTS:
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        try:
+            listen_alone("127.0.0.1", port).close()
+        except OSError:
+            continue
+        return port
     return _PAGE_PORTS[0]
 
 

@@ -104,12 +104,10 @@ class ManualResizes:
             self._hold(name, Hold(size_bytes, time.time()))
         else:
             why = "the planned size"
-            if self._holds:
-                why = (
-                    "it changes too often to stay: it"
-                    if fits
-                    else "that leaves the others too little: it"
-                )
+            if self._holds and fits:
+                why = "it changes too often to stay: it"
+            elif self._holds:
+                why = "that leaves the others too little: it"
             words = f"{said}; {why} is put back {self._when(name, size_bytes)}"
         log.warning("%s", words, extra=event_of(name))
         self._gather(name, words)

@@ -273,10 +273,10 @@ class ServerContact:
             reading = self._reading.take()
             if reading is None:
                 return None
-            self._rests_until = time.monotonic() + rest_seconds(self._reading.own_seconds)
+            self._rest()
             self._hold(reading.run_id)
         except (ServerDownError, ServerRefusedError, SameServerError) as error:
-            self._rests_until = time.monotonic() + rest_seconds(self._reading.own_seconds)
+            self._rest()
             self._lose(error)
             return None
         if self._counts_tables and not self._server.may_ask_for_memory:
@@ -293,10 +293,13 @@ class ServerContact:
             log.info("server %s answers again", self.name, extra=BOUNDED)
         return self._eviction_yield.learn(reading)
 
+    def _rest(self) -> None:
+        self._rests_until = time.monotonic() + rest_seconds(self._reading.own_seconds)
+
     @property
     def own_seconds(self) -> float:
         """Return what this thread has taken of our processor, without connecting to the server."""
-        return time.thread_time() - self._server.connecting_seconds
+        return self._server.own_seconds
 
     def set_no_more_for(self, seconds: float, why: str) -> None:
         """Set nothing on it for so long."""
@@ -347,7 +350,7 @@ class ServerContact:
 
     def settle(self) -> None:
         """Wait before the end for what it was asked, if it still answers; then set at once."""
-        self._sets_again_at = self._rests_until = -math.inf
+        self._sets_again_at = -math.inf
         if self._reachability.is_up:
             self._reading.wait(TIMEOUT_SECONDS)
             self.take()

@@ -46,7 +46,7 @@ _HANG_UP_SECONDS = 1.0
 _SLOW_REST = 10.0
 # Who shows no sign of shrink mode is told to begin it again after this time.
 _MODE_SECONDS = 60.0
-# Somebody who sets a size again so soon after it was put back does so over and over.
+# A size that is set again so soon after it was put back is put back later.
 _AGAIN_SECONDS = 0.5
 # Who takes no size for so long counts as one that refuses it: the others go on without.
 _UNTAKEN_SECONDS = 5.0

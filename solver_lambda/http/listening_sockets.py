@@ -108,7 +108,8 @@ def _includes(host: Host, other: Host) -> bool:
     return host.is_unspecified and host.version >= other.version
 
 
-def _is_established(connected: socket.socket) -> bool:
+def is_established(connected: socket.socket) -> bool:
+    """Whether our end is open, and the other one has not said that it ends."""
     return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == ESTABLISHED
 
 
@@ -123,6 +124,7 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
 
     Raises:
         TimeoutError: nobody has accepted it in this time.
+        ConnectionAbortedError: it ended at this machine, and was not closed in order.
         OSError: the kernel does not tell.
     """
     here, there = _address(connected.getsockname()), _address(connected.getpeername())
@@ -137,7 +139,7 @@ def accepted_ends(connected: socket.socket, wait_seconds: float) -> set[Listenin
         if now - unseen_since >= _UNSEEN_SECONDS or (ends and not waits):
             owned = {_socket(row) for row in ends if row.inode}
             # It ended here, and nowhere else; one that closed in order may have told why.
-            if ends and not owned and _is_established(connected):
+            if ends and not owned and is_established(connected):
                 raise ConnectionAbortedError("whoever had it closed our connection at once")
             return owned
         if waits and now - began >= wait_seconds:

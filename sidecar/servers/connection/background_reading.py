@@ -47,13 +47,13 @@ class BackgroundReading:
         return self._answer
 
     def _read(self) -> ServerReading:
-        began = time.thread_time() - self._server.connecting_seconds
+        began = self._server.own_seconds
         try:
             reading = self._server.read(ANSWER_SECONDS)
             self._server.announce(reading.run_id)
             return reading
         finally:
-            self.own_seconds = time.thread_time() - self._server.connecting_seconds - began
+            self.own_seconds = self._server.own_seconds - began
 
     def wait(self, seconds: float) -> None:
         """Wait until there is something to take, at most that long."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from ipaddress import ip_address
 from random import randrange
 from struct import Struct
@@ -23,6 +24,7 @@ from solver_lambda.http.listening_sockets import (
     accepted_ends,
     addresses_of,
     are_of_this_machine,
+    is_established,
     is_of_this_machine,
     listening_users,
     nobody_in_particular,
@@ -31,7 +33,6 @@ from solver_lambda.http.message import user_of, users_in_words
 
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
-_TCP_ESTABLISHED = 1  # in Linux' tcp_states.h
 # A server of this machine that can be connected to is so at once.
 _SQUATTED_SECONDS = 0.25
 
@@ -66,9 +67,11 @@ def guard(
                 refuse = _refuse_relay if is_tls else _refuse_stranger
                 refuse(connected, place, connection.socket_connect_timeout, listeners)
 
+            def reach() -> socket.socket:
+                return _checked(_past_squatters(connect, connection), check)
+
             name, connection.host = connection.host, place
             try:
-                reach = lambda: _checked(_past_squatters(connect, connection), check)  # noqa: E731
                 return _refused_where_strangers_listen(reach, place, connection.port, listeners)
             finally:
                 connection.host = name
@@ -88,26 +91,32 @@ def _past_squatters(connect: Callable[[], socket.socket], connection: Any) -> so
     """Connect, from another address of the loopback device where nothing answers. Sockets that any
     user has bound to the server's port, before the server was, can wait for each port of ours at
     127.0.0.1: they take what the server would answer. Raises OSError."""
-    connection.is_reached = False  # and only TLS is late
+    connection.is_reached = False
     try:
         return connect()
     except TimeoutError:
         hosts = addresses_of(connection.host, connection.port)
-        is_here = any(host.version == 4 and host.is_loopback for host in hosts)
-        if connection.is_reached or not is_here:
-            raise
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        # Where that fails, too, the server is silent, whatever keeps that address from it.
-        try:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            made.settimeout(_SQUATTED_SECONDS)
-            made.bind((f"127.{'.'.join(str(randrange(1, 255)) for _ in range(3))}", 0))
-            made.connect((connection.host, connection.port))
-            made.settimeout(connection.socket_timeout)
-            wrap = getattr(connection, "_wrap_socket_with_ssl", None)
-            return wrap(made) if wrap else made
-        except OSError:
-            made.close()
+        is_loopback = any(host.version == 4 and host.is_loopback for host in hosts)
+        if is_loopback and not connection.is_reached:  # else only TLS is late
+            # Where that fails, too, the server is silent, whatever keeps that address from it.
+            with suppress(OSError):
+                return _from_another_address(connection)
+        raise
+
+
+def _from_another_address(connection: Any) -> socket.socket:
+    """Connect as redis-py does, from an address of 127.* drawn at random. Raises OSError."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.settimeout(_SQUATTED_SECONDS)
+        made.bind((f"127.{'.'.join(str(randrange(1, 255)) for _ in range(3))}", 0))
+        made.connect((connection.host, connection.port))
+        made.settimeout(connection.socket_timeout)
+        wrap = getattr(connection, "_wrap_socket_with_ssl", None)
+        return wrap(made) if wrap else made
+    except OSError:
+        made.close()
         raise
 
 
@@ -306,9 +315,8 @@ def _refuse_stranger(
     # Without one, the port is forwarded elsewhere.
     ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
     if not ends:
-        state = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
         listeners.refuse_bystanders(
-            users, f"{host}:{port}", is_established=state == _TCP_ESTABLISHED
+            users, f"{host}:{port}", is_established=is_established(connected)
         )
         listeners.learn(users)
         return

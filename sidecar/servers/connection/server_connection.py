@@ -90,6 +90,11 @@ class ServerConnection:
         connection.read_response = partial(connection.read_response, disconnect_on_error=False)
         self._connection, self._replies = connection, BoundedReplies(connection)
 
+    @property
+    def own_seconds(self) -> float:
+        """Return what this thread has taken of our processor, without connecting."""
+        return time.thread_time() - self.connecting_seconds
+
     def said(self, words: object) -> str:
         """Return what it says for others to read, without our password: a server that does not know
         ``AUTH`` repeats what it was sent."""

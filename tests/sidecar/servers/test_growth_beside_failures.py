@@ -14,7 +14,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers import server_contact, server_watch
 from sidecar.servers.apply_transitions import growths_beside
-from sidecar.servers.connection import server_lock
+from sidecar.servers.connection import server_connection, server_lock
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.server_contact import NotSentError, ServerContact
 from sidecar.servers.sizes.transitions import Grow, ServerState
@@ -111,11 +111,9 @@ def test_a_server_whose_answers_to_settings_take_our_processor_gets_few(
 ) -> None:
     server = RedisServer(ServerConfig("a", "redis://127.0.0.1:1"))
     contact, clock = ServerContact(server, Metrics()), SimpleNamespace(now=1000.0, own=0.0)
-    monkeypatch.setattr(
-        server_contact,
-        "time",
-        SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.own),
-    )
+    times = SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.own)
+    for module in (server_contact, server_connection):
+        monkeypatch.setattr(module, "time", times)
 
     def takes(_: object) -> None:
         clock.own += 0.1
