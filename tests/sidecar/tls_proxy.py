@@ -73,15 +73,17 @@ class Authority:
 
 
 @contextmanager
-def tls_proxy(target: Target, certificate: Path, clients: Path | None = None) -> Iterator[str]:
+def tls_proxy(
+    target: Target, certificate: Path, clients: Path | None = None, port: int = 0
+) -> Iterator[str]:
     """The ``rediss://`` address of what listens at ``target``; ``clients``: the
-    authority whose certificates clients must have."""
+    authority whose certificates clients must have; ``port``: its own, 0: any."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     if clients is not None:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(clients)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         thread = threading.Thread(target=_accept, args=(listener, context, target), daemon=True)
         thread.start()
         try:

@@ -60,15 +60,16 @@ def guard(
     listeners = _Listeners(believed, known)
     if is_tls or is_tcp:
         if is_tls:
-            _prove_by_name(connection)
+            _prove_by_name(connection, listeners)
 
         def connected_to(place: str) -> socket.socket:
             def check(connected: socket.socket) -> None:
+                connection.is_reached = True
                 refuse = _refuse_relay if is_tls else _refuse_stranger
                 refuse(connected, place, connection.socket_connect_timeout, listeners)
 
             def reach() -> socket.socket:
-                return _checked(_past_squatters(connect, connection), check)
+                return _past_squatters(connect, check, connection, listeners)
 
             name, connection.host = connection.host, place
             try:
@@ -87,21 +88,47 @@ def guard(
         )
 
 
-def _past_squatters(connect: Callable[[], socket.socket], connection: Any) -> socket.socket:
-    """Connect, from another address of the loopback device where nothing answers. Sockets that any
-    user has bound to the server's port, before the server was, can wait for each port of ours at
-    127.0.0.1: they take what the server would answer. Raises OSError."""
-    connection.is_reached = False
+def _past_squatters(
+    connect: Callable[[], socket.socket],
+    check: Callable[[socket.socket], object],
+    connection: Any,
+    listeners: _Listeners,
+) -> socket.socket:
+    """Connect, from another address of the loopback device where somebody else has the connection.
+    Sockets that any user has bound to the server's port, before the server was, can wait for each
+    port of ours at 127.0.0.1. They take what the server would answer, or connect to us as we
+    connect to it. Raises OSError."""
+    connection.is_reached, closed = False, None
     try:
-        return connect()
-    except TimeoutError:
-        hosts = addresses_of(connection.host, connection.port)
-        is_loopback = any(host.version == 4 and host.is_loopback for host in hosts)
-        if is_loopback and not connection.is_reached:  # else only TLS is late
-            # Where that fails, too, the server is silent, whatever keeps that address from it.
-            with suppress(OSError):
-                return _from_another_address(connection)
+        connected = _checked(connect(), check)
+        if is_established(connected):
+            return connected
+        closed = connected  # by the server, which may tell why, or by whoever had it
+    except OSError as error:
+        # One that was reached and does not answer hangs: another address waits as long in vain.
+        hangs = isinstance(error, TimeoutError) and connection.is_reached
+        if hangs or not _may_be_squatted(connection, listeners):
+            raise
+        # Where that fails, too, the first one says why, whatever keeps that address from it.
+        with suppress(OSError):
+            return _checked(_from_another_address(connection), check)
         raise
+    if _may_be_squatted(connection, listeners):
+        with suppress(OSError):
+            another = _checked(_from_another_address(connection), check)
+            closed.close()
+            return another
+    return closed
+
+
+def _may_be_squatted(connection: Any, listeners: _Listeners) -> bool:
+    """Return whether its server listens at this machine: then who else has our connection, or ends
+    it, came in between."""
+    hosts = addresses_of(connection.host, connection.port)
+    if any(host.version != 4 for host in hosts) or not are_of_this_machine(hosts):
+        return False
+    users = listening_users(hosts, connection.port)
+    return listeners.believe(users) or (bool(users) and not listeners.are_known)
 
 
 def _from_another_address(connection: Any) -> socket.socket:
@@ -120,11 +147,14 @@ def _from_another_address(connection: Any) -> socket.socket:
         raise
 
 
-def _prove_by_name(connection: Any) -> None:
-    """Have certificates checked for the name, whichever of its addresses is connected to."""
+def _prove_by_name(connection: Any, listeners: _Listeners) -> None:
+    """Have certificates checked for the name, whichever of its addresses is connected to. Nothing
+    is begun with a stranger who has the connection at once."""
     name, wrap = connection.host, connection._wrap_socket_with_ssl
 
     def wrapped(plain: socket.socket) -> Any:
+        with suppress(TimeoutError):  # nobody has accepted it yet
+            _refuse_relay(plain, "", 0.0, listeners, is_proven=False)
         place, connection.host = connection.host, name
         connection.is_reached = True
         try:
@@ -242,7 +272,12 @@ def _listening_here(name: str, port: int) -> set[int] | None:
 
 
 def _refuse_relay(
-    connected: socket.socket, _: str, wait_seconds: float, listeners: _Listeners
+    connected: socket.socket,
+    _: str,
+    wait_seconds: float,
+    listeners: _Listeners,
+    *,
+    is_proven: bool = True,
 ) -> None:
     """Refuse who neither listened for our first connection with TLS nor had it. A proxy may listen
     as root and serve as another user: both are known from then on. Raises OSError."""
@@ -256,7 +291,8 @@ def _refuse_relay(
     if 0 not in users:
         _refuse_others(ends - users - {0, os.geteuid()}, users, f"{host}:{port}")
     listeners.check(users | ends, f"{host}:{port}")
-    listeners.learn(users | ends)
+    if is_proven:
+        listeners.learn(users | ends)
 
 
 def _checked(connected: socket.socket, check: Callable[[socket.socket], object]) -> socket.socket:

@@ -21,6 +21,7 @@ import redis
 
 from sidecar.config.listeners import FoundListeners
 from sidecar.config.node import ServerConfig
+from sidecar.config.tls import TlsConfig
 from sidecar.servers.connection import guarded_connection, redis_server
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import (
@@ -39,6 +40,7 @@ from tests.sidecar.fixtures import LoadNode, StartServer
 from tests.sidecar.inherited_listener import stranger_with_inherited_socket
 from tests.sidecar.other_user import strangers_listener
 from tests.sidecar.simultaneous_open import connect_from, stranger_beside_a_server
+from tests.sidecar.tls_proxy import Authority, tls_proxy
 from workloads.local_server import free_port
 
 
@@ -65,6 +67,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 import redis
 from sidecar.config.node import ServerConfig
+from sidecar.config.tls import TlsConfig
 from solver_lambda.http.listening_sockets import is_of_this_machine
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError
@@ -365,24 +368,74 @@ def read_in_vain(
 ) -> None:
     with monkeypatch.context() as instead:
         instead.setattr(redis.Connection, "_connect", connect)
-        instead.setattr(guarded_connection, "_past_squatters", lambda connect, _: connect())
+        instead.setattr(guarded_connection, "_may_be_squatted", lambda *_: False)
         url, known = f"redis://127.0.0.1:{port}", FoundListeners([0])
         RedisServer(ServerConfig("a", url, listeners=known)).read()
 
 
+def closes(_: redis.Connection) -> socket.socket:
+    """Connect to somebody who closes the connection at once, in order."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connected = socket.create_connection(listening.getsockname())
+        listening.accept()[0].close()
+        return connected
+
+
+def resets(_: redis.Connection) -> socket.socket:
+    """Connect to somebody who has closed it before he read what he was sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connected = socket.create_connection(listening.getsockname())
+        with listening.accept()[0]:
+            connected.send(b"x")
+        return connected
+
+
+@pytest.mark.parametrize("connect", [never, closes, resets])
+@pytest.mark.parametrize("known", [None, {0, os.getuid()}])
 def test_sockets_that_wait_at_each_port_of_ours_keep_nobody_from_the_server(
-    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+    start_server: StartServer,
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[[redis.Connection], socket.socket],
+    known: set[int] | None,
 ) -> None:
     """Any user may have bound them to the server's port before it was there. They take what it
-    would answer to a connection from 127.0.0.1."""
+    would answer to a connection from 127.0.0.1, or end that."""
     port = free_port()
     start_server("4mb", port=port, **{"protected-mode": "no"})
-    monkeypatch.setattr(redis.Connection, "_connect", never)
-    server = RedisServer(ServerConfig("a", f"redis://127.0.0.1:{port}", listeners=FoundListeners()))
+    monkeypatch.setattr(redis.Connection, "_connect", connect)
+    known_listeners = FoundListeners(known)
+    server = RedisServer(ServerConfig("a", f"redis://127.0.0.1:{port}", listeners=known_listeners))
     assert server.read().run_id
     peer = re.search(r"addr=(127\.\S+):\d+ \S+ \S+ name=spreds", _named(server))
     assert peer is not None
     assert peer[1] != "127.0.0.1"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be another user takes root")
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_who_takes_our_connection_does_not_keep_us_from_who_listens(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_tls: bool
+) -> None:
+    """A cache that restarted without its limit stayed so for as long as he liked."""
+    authority = Authority(tmp_path)
+    certificate = authority.certificate("proxy")
+    with ExitStack() as stack:
+        opened = stack.enter_context(stranger_beside_a_server(with_decoy=False))
+        listening, stranger, waits_at = opened
+        at = listening.getsockname()
+        listening.close()
+        if is_tls:
+            target = ("127.0.0.1", free_port())
+            start_server("4mb", port=target[1])
+            url = stack.enter_context(tls_proxy(target, certificate, port=at[1]))
+            tls = TlsConfig(ssl_ca_certs=authority.path)
+        else:
+            start_server("4mb", port=at[1], **{"protected-mode": "no"})
+            url, tls = f"redis://127.0.0.1:{at[1]}", None
+        monkeypatch.setattr(redis.Connection, "_connect", lambda _: connect_from(waits_at, at))
+        server = RedisServer(ServerConfig("a", url, tls=tls, listeners=FoundListeners({0})))
+        assert server.read().run_id
+        assert stranger.recv(100) == b""
 
 
 def _named(server: RedisServer) -> str:
