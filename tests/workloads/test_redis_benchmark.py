@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.bench.sampling.costs import COMPARISONS, METRICS
+from workloads.bench.sampling.costs import COMPARISONS, METRICS, available
 from workloads.bench.sampling.instruction_table import BEGIN, END, Count, markdown, write_page
+from workloads.bench.sampling.look_verb import instructions
 from workloads.bench.sampling.slices import (
     FEWEST,
     KINDS,
@@ -132,6 +133,15 @@ def test_a_wrong_argument_is_refused_with_one_sentence(arguments, message):
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@needs_servers
+@pytest.mark.skipif(available() is not None, reason=str(available()))
+def test_a_question_of_a_look_is_counted_and_costs_no_more_than_a_read():
+    counted = instructions(keys=64)
+    assert 500 < counted["OBJECT IDLETIME of a key"] < 1.2 * counted["GET"]
+    assert 0 < counted["SCAN, for each key"] < counted["GET"]
+    assert counted["INFO"] > 10 * counted["GET"]
 
 
 def test_the_table_of_instructions_replaces_the_one_before(tmp_path):

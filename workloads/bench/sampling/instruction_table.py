@@ -129,7 +129,7 @@ def count(
     ]
 
 
-def _undisturbed(server: CountedServer, stream: list[Command], pipeline: int) -> float:
+def undisturbed(server: CountedServer, stream: list[Command], pipeline: int) -> float:
     """The least of the counts, when two agree: into one may fall a module's heartbeat, which
     asks the server for its counters (some 350,000 instructions on Valkey)."""
     counts: list[float] = []
@@ -146,7 +146,7 @@ def _instructions(
     """Count the instructions of each command, by its name and pipeline."""
     with _listened(variant) as server:
         return {
-            (name, pipeline): _undisturbed(server, stream, pipeline)
+            (name, pipeline): undisturbed(server, stream, pipeline)
             for name, stream in streams.items()
             for pipeline in PIPELINES
         }

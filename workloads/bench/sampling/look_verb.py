@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from sidecar.look.server_questions import MOST_AT_ONCE
+from sidecar.servers.connection.server_reading import INFO_SECTIONS
 from workloads.arguments import output_file, positive, seconds, seed
-from workloads.bench.sampling.costs import METRICS
+from workloads.bench.sampling.costs import METRICS, Command, CountedServer, available
+from workloads.bench.sampling.instruction_table import undisturbed
 from workloads.bench.sampling.slices import CLIENTS, Kind, LoadProgram, Slice, fill, median_ratio
 from workloads.bench.sampling.states import divided_cores
 from workloads.local_node import wait_until
@@ -25,17 +28,23 @@ from workloads.table import say, text_table
 HELP = (
     "Throughput, latency and processor time of a stock Redis while a sidecar looks at its keys "
     "from outside, beside the same server and sidecar, which is stopped; in turn, in slices of "
-    "some seconds in random order. Medians of the ratios with 95 % intervals. Five minutes; needs "
-    "a quiet machine."
+    "some seconds in random order. Medians of the ratios with 95 % intervals. Instructions for "
+    "each question, from callgrind. Five minutes; needs a quiet machine."
 )
 KINDS = (Kind("get", 1), Kind("get", 16))
 # A stopped sidecar is measured twice, so that what the machine differs by is seen.
 ON, OFF, OFF_AGAIN = "looked at", "not", "not, again"
 QUICK_ROUNDS, QUICK_SLICE_SECONDS = 1, 1.5
+COUNTED_KEYS, GET = 1024, "GET"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="one round of short slices")
+    parser.add_argument(
+        "--only",
+        choices=("instructions", "times"),
+        help="measure only these; instructions need no quiet machine",
+    )
     parser.add_argument(
         "--rounds", type=positive, default=12, metavar="N", help="rounds (default: %(default)s)"
     )
@@ -50,19 +59,62 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write; exit code 1 if something is not built, or the sidecar failed."""
     rounds = QUICK_ROUNDS if arguments.quick else arguments.rounds
     slice_seconds = QUICK_SLICE_SECONDS if arguments.quick else arguments.slice
+    why_not = "not asked for" if arguments.only == "times" else available()
     try:
-        slices = measure(rounds, slice_seconds, random.Random(arguments.seed))
+        counted = {} if why_not else instructions()
+        print(instruction_words(counted) if counted else f"instructions: not counted, {why_not}")
+        if arguments.only == "instructions":
+            slices = {}
+        else:
+            slices = measure(rounds, slice_seconds, random.Random(arguments.seed))
+            print(f"\n{table(slices)}")
     except (FileNotFoundError, RuntimeError) as error:
         say(f"bench look: {error}")
         return 1
-    print(table(slices))
     if arguments.json:
         rows = [
             {"state": state, **kind._asdict(), "slices": [one._asdict() for one in found]}
             for (state, kind), found in slices.items()
         ]
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+        result = {"instructions": counted, "slices": rows}
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0
+
+
+def instructions(keys: int = COUNTED_KEYS) -> dict[str, float]:
+    """Count what a stock server executes for each question of a look, and for a GET beside.
+
+    Raises:
+        FileNotFoundError: the server is not built.
+        RuntimeError: it did not come up.
+    """
+    names = [b"key:%012d" % number for number in range(keys)]
+    streams: dict[str, tuple[list[Command], int]] = {
+        "SET": ([("SET", name, b"x" * 100) for name in names], 1),
+        GET: ([("GET", name) for name in names], 1),
+        "GET, as many at once": ([("GET", name) for name in names], MOST_AT_ONCE),
+        "OBJECT IDLETIME of a key": ([("OBJECT", "IDLETIME", one) for one in names], MOST_AT_ONCE),
+        "OBJECT IDLETIME of one that is gone": (
+            [("OBJECT", "IDLETIME", b"none" + one) for one in names],
+            MOST_AT_ONCE,
+        ),
+        "SCAN, for each key": ([("SCAN", 0, "COUNT", keys)], 1),
+        "INFO": ([("INFO", *INFO_SECTIONS)], 1),
+    }
+    with CountedServer({}, built("bin/redis-server-stock")) as server:
+        counted = {
+            name: undisturbed(server, stream, pipeline)
+            for name, (stream, pipeline) in streams.items()
+        }
+    counted["SCAN, for each key"] /= keys
+    return counted
+
+
+def instruction_words(counted: dict[str, float]) -> str:
+    """Lay out a line a question, and how many GETs it is worth."""
+    get = counted[GET]
+    rows = [[name, f"{count:,.0f}", f"{count / get:.1f}"] for name, count in counted.items()]
+    return text_table(["", "instructions", "GETs"], rows)
 
 
 def measure(
