@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from sidecar.commands.mrc_options import MrcOptions
+    from sidecar.commands.mrc.mrc_options import MrcOptions
 
 # As a shell has it for a program that the signal SIGPIPE ended.
 PIPE_CLOSED = 141
@@ -70,11 +70,11 @@ def _options(arguments: list[str]) -> Namespace | MrcOptions:
     # Only the command asked for is imported, and only what every command needs is imported above:
     # `spreds mrc` is done in less time than some of the libraries take to import.
     if arguments[:1] == ["mrc"]:
-        from sidecar.commands.mrc_options import read_plainly
+        from sidecar.commands.mrc.mrc_options import read_plainly
 
         plain = read_plainly(arguments[1:])
         if plain is not None:
-            from sidecar.commands.mrc import execute
+            from sidecar.commands.mrc.mrc import execute
 
             plain.execute = execute
             return plain

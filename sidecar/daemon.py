@@ -19,7 +19,7 @@ from sidecar.control.status_document import status_document
 from sidecar.controllers.configured_controller import make_controller
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.half_lives.planning_basis import PlanningBasis
-from sidecar.learnt_curves import LearntCurves
+from sidecar.learnt_file import LearntFile
 from sidecar.look.look_samplers import LookSamplers
 from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.sample_intake import SampleIntake
@@ -67,7 +67,7 @@ class Sidecar:
         self._actuator = self._make_actuator()
         self._control = ControlPlane(config, self._store, self._lock, self._actuator, self.metrics)
         by, sampled = config.sampling, (self._monitors, self._sampler_keys)
-        learnt = self._learnt = LearntCurves(config.state_file, *sampled, by.modulus)
+        learnt = self._learnt = LearntFile(config.state_file, *sampled, by.modulus)
         self._samples = SampleIntake(by, *sampled, self._actuator.run_ids, self.metrics)
         self._samples.looks = self._looks
         self._budget = BudgetKeeper(self._actuator, self._store, self.metrics, self._control.fitted)

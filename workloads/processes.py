@@ -174,7 +174,7 @@ def start_deaf_to_ctrl_c(process: BaseProcess) -> None:
 
 _FORKS = multiprocessing.get_context("forkserver")
 # One process, which runs nothing else, has imported these; each program is forked from it.
-_FORKS.set_forkserver_preload(["sidecar.daemon", "sidecar.commands.run", __name__])
+_FORKS.set_forkserver_preload(["sidecar.daemon", "sidecar.commands.run.run", __name__])
 
 
 class ForkedProgram:

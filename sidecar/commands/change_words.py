@@ -8,7 +8,7 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.curve_words import hit_ratio_at
 from sidecar.commands.printing import age_words, size_or
-from sidecar.commands.status_facts import is_on_its_way
+from sidecar.commands.size_predicates import is_on_its_way
 from solver_lambda.documents.units import format_size
 from solver_lambda.documents.words import reason_words, without_backend
 

@@ -10,11 +10,11 @@ from typing import Any
 
 # Each command's module in ``sidecar.commands``, which may have several.
 COMMANDS = {
-    "run": "run",
+    "run": "run.run",
     "check": "check",
-    "status": "status",
-    "plan": "plan",
-    "explain": "explain",
+    "status": "status.status",
+    "plan": "plan.plan",
+    "explain": "explain.explain",
     "history": "history",
     "apply": "orders",
     "recommend": "orders",
@@ -22,9 +22,9 @@ COMMANDS = {
     "resume": "orders",
     "rollback": "orders",
     "weights": "weights",
-    "look": "look",
+    "look": "look.look",
     "module": "module",
-    "mrc": "mrc",
+    "mrc": "mrc.mrc",
     "completion": "completion",
 }
 

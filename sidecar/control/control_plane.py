@@ -16,7 +16,7 @@ from sidecar.control.gain_by_curves import RecommendedGain, with_step
 from sidecar.control.history import History, history_path
 from sidecar.control.order_handler import OrderHandler
 from sidecar.control.plan_application import PlanApplication
-from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.plan_rollback import PlanRollback
 from sidecar.control.predicted_hits import predicted_hit_ratios
 from sidecar.control.series import Series
 from sidecar.control.server_events import ServerEvents
@@ -113,9 +113,7 @@ class ControlPlane:
         self.plans = PlanApplication(
             config, store, lock, self._enforcement, metrics, self.history, asked.get
         )
-        self.verification = PlanVerification(
-            store, self._enforcement, self.history, metrics, asked.get
-        )
+        self.verification = PlanRollback(store, self._enforcement, self.history, metrics, asked.get)
         self.orders = OrderHandler(
             config,
             store,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from sidecar.config.node import ServerConfig, SidecarConfig
-from sidecar.control.first_cut import check_first_cut, unread_sizes
+from sidecar.control.first_sizes_check import check_first_sizes, unread_sizes
 from sidecar.control.stopped_sizes import stopped_sizes
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.server_reading import ServerReading
@@ -202,7 +202,7 @@ class Enforcement:
         """Begin to keep sizes; return those to begin with."""
         readings, state = self._seen()
         if not (was_engaged := state.control.engaged):
-            check_first_cut(self._actuator, readings, is_saved=self._store.is_saved)
+            check_first_sizes(self._actuator, readings, is_saved=self._store.is_saved)
         found = {name: one.maxmemory_bytes for name, one in readings.items()}
         least = self._actuator.least_bytes()
         before_room = self._before_room(least)

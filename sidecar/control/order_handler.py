@@ -15,7 +15,7 @@ from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
 from sidecar.control.order import Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
-from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.plan_rollback import PlanRollback
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.known_listeners import believe
 from sidecar.servers.connection.server_reading import ServerReading
@@ -80,7 +80,7 @@ class OrderHandler:
         actuator: Actuator,
         enforcement: Enforcement,
         plans: PlanApplication,
-        verification: PlanVerification,
+        verification: PlanRollback,
         history: History,
     ) -> None:
         self.config = config

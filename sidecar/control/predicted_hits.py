@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sidecar.curves.curve_readiness import no_curve_reason
 from sidecar.plans.plan_knowledge import GUESS_ERROR_RATIO
+from sidecar.servers.connection.sampling_method import why_not_sampled
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.connection.way_of_sampling import why_not_sampled
 from solver_lambda.documents.observation import Observation, ServerObservation
 
 # Codes of servers whose curve says nothing.

@@ -16,8 +16,8 @@ from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.observing.team_wishes import effective
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.known_listeners import listened_place
+from sidecar.servers.connection.sampling_method import sampler_of, why_not_sampled
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampled
 from sidecar.settings.team_settings import TeamSettings
 from sidecar.state.control_state import ControlState
 from sidecar.state.sidecar_state import SidecarState

@@ -9,10 +9,10 @@ from typing import TypeVar
 from sidecar.base.log_setup import event_of
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.curves.decaying_counts import HalfLife
 from sidecar.curves.estimate import Estimate
-from sidecar.curves.learnt import Learnt, learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import HalfLife
+from sidecar.curves.monitor_snapshot import Learnt, learnt_of, restore
 from sidecar.samples.batch import Batch
 from sidecar.servers.connection.reading_window import ReadingWindow
 from sidecar.servers.connection.server_reading import ServerReading

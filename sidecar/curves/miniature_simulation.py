@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import Remembered
 from sidecar.curves.miniature_caches import EvictionSettings, MiniatureCaches
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.references import Accesses
-from sidecar.curves.remembered import Remembered
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from ctypes import byref
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import CYCLE, Remembered
 from sidecar.curves.object_groups import GROUP_SHIFT, GROUPS
-from sidecar.curves.remembered import CYCLE, Remembered
 from sidecar.kernel.library import library
 from sidecar.kernel.structures import Histogram as HistogramStructure
 

@@ -15,13 +15,13 @@ from sidecar.curves.compiled_batch import CompiledBatch
 from sidecar.curves.curve_error import least_depth_bytes, stated_error
 from sidecar.curves.curve_points import FloatArray, curve_through
 from sidecar.curves.curve_readiness import FEWEST_SAMPLES, unknown_reason
+from sidecar.curves.decaying_counts import CYCLE, HalfLife
 from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.curves.served_reads import (
     ServedReads,
     batch_reads,

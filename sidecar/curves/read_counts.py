@@ -7,6 +7,7 @@ from collections import deque
 
 import numpy as np
 
+from sidecar.curves.decaying_counts import CYCLE, HALF_LIVES_CYCLES, HalfLife, Remembered
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import (
     COARSE_EDGES_BYTES,
@@ -15,7 +16,6 @@ from sidecar.curves.miss_ratio_histogram import (
     MissRatioHistogram,
 )
 from sidecar.curves.object_groups import GROUPS
-from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, HalfLife, Remembered
 from sidecar.curves.sampled_eviction import GRID_BYTES, MOST_SAMPLES, SampledEviction
 from solver_lambda.documents.curve import MissRatioCurve
 

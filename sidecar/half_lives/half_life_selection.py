@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.rhythm_selection import RhythmSelection
 from sidecar.half_lives.virtual_division import VirtualDivision
 from sidecar.half_lives.virtual_plans import UNITS, FloatArray, VirtualPlanner, cost_of

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.curves.decaying_counts import DAY, HALF_LIVES_CYCLES, STEPS_A_CYCLE, WEEK, HalfLife
 from sidecar.curves.guarded_monitor import MOST_RATE
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import DAY, HALF_LIVES_CYCLES, STEPS_A_CYCLE, WEEK, HalfLife
 from sidecar.curves.warm_up import WarmUp
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.hourly_reads import AGO_HOURS, HOUR_SECONDS, HourlyReads

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from sidecar.curves.decaying_counts import RHYTHMS, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import RHYTHMS, HalfLife
 from sidecar.half_lives.virtual_division import VirtualDivision
 from sidecar.half_lives.virtual_plans import FloatArray, VirtualPlanner
 

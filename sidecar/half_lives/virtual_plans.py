@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import HALF_LIVES, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HALF_LIVES, HalfLife
 from solver_lambda.solvers.hill_climbing import LookAhead
 from solver_lambda.solvers.lagrangian import lagrangian_bound
 from solver_lambda.solvers.partition_problem import PartitionProblem

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sidecar.config.node import SidecarConfig
+from sidecar.curves.decaying_counts import CYCLE, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, HalfLife
 from sidecar.half_lives.planning_basis import chance_ratio
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from sidecar.look.server_look import Seen

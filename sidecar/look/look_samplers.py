@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.curve_readiness import no_curve_reason
-from sidecar.curves.remembered import STEPS_A_CYCLE
+from sidecar.curves.decaying_counts import STEPS_A_CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.look.idle_time_sampler import MOST_KEYS, IdleTimeSampler
 from sidecar.look.question_cost import QuestionCost, pause_seconds

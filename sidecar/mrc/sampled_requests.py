@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sidecar.mrc.seen_times import SeenTimes
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 
 class SampledRequests(NamedTuple):
@@ -28,7 +28,7 @@ class SampledRequests(NamedTuple):
 def sampled_requests(
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
     *,
     rate: float,
     salt: int,
@@ -37,7 +37,7 @@ def sampled_requests(
     """Yield a part of the file at a time.
 
     Args:
-        path, format, reading: as of ``read_trace``.
+        path, format, options: as of ``read_trace``.
         rate, salt: as of ``trace_curve.estimate_curve``.
         seen: gets the times of all requests, sampled or not.
 
@@ -45,11 +45,11 @@ def sampled_requests(
         TraceError: the file cannot be read, or its times cannot be of this unit.
     """
     threshold = np.uint64(min(round(rate * 2**64), 2**64) - 1)
-    for chunk in read_trace(path, format, reading):
+    for chunk in read_trace(path, format, options):
         seen.take(chunk.times_seconds)
         hashes = mix(chunk.keys ^ salted(salt))
         mine = np.flatnonzero(hashes <= threshold)
-        weights = np.maximum(chunk.sizes_bytes[mine], 1) if reading.in_bytes else np.ones_like(mine)
+        weights = np.maximum(chunk.sizes_bytes[mine], 1) if options.in_bytes else np.ones_like(mine)
         yield SampledRequests(hashes[mine], weights.astype(np.int64), chunk.times_seconds[mine])
 
 

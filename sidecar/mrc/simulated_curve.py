@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 
 # By which LFU's counters fall.
@@ -29,7 +29,7 @@ _MINUTE_SECONDS, _MINUTE_WORDS = 60, "the minute by which LFU forgets"
 def simulate_lfu_of_file(
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
     lru: TraceCurve,
     sizes: Sequence[int],
     *,
@@ -40,7 +40,7 @@ def simulate_lfu_of_file(
     library it takes minutes for each million of sampled requests.
 
     Args:
-        path, format, reading: of the file, which is read again.
+        path, format, options: of the file, which is read again.
         lru: its curve under LRU, by the same sample.
         sizes: of the caches, ascending, in bytes or objects.
         rate, salt: as of ``trace_curve.estimate_curve``.
@@ -51,7 +51,7 @@ def simulate_lfu_of_file(
     simulation = MiniatureSimulation(np.array(sizes, np.float64), EvictionSettings())
     simulation.set_rate(rate)
     seen = SeenTimes(path)
-    for part in sampled_requests(path, format, reading, rate=rate, salt=salt, seen=seen):
+    for part in sampled_requests(path, format, options, rate=rate, salt=salt, seen=seen):
         minutes = (part.times_seconds // _MINUTE_SECONDS).astype(np.int64)
         # A cache has one clock for all that it takes at once.
         ends = [*(np.flatnonzero(np.diff(minutes)) + 1).tolist(), len(minutes)]
@@ -60,12 +60,12 @@ def simulate_lfu_of_file(
                 accesses = _reads(part.keys[start:end], part.weights[start:end])
                 simulation.access(accesses, 1, int(minutes[start]) * _MINUTE_SECONDS, rate)
     if seen.span_seconds:  # otherwise it has no times
-        seen.must_fit(_MINUTE_SECONDS, _MINUTE_WORDS, is_unit_given=reading.unit_is_given)
+        seen.must_fit(_MINUTE_SECONDS, _MINUTE_WORDS, is_unit_given=options.unit_is_given)
     misses = simulation.misses.new.sum(axis=0) / max(1, lru.requests)
     ratios = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (lru.requests, lru.sampled, lru.live_objects, lru.compulsory_miss_ratio)
     curve = TraceCurve(sizes, ratios, *counts)
-    curve.take_words(lru, reading, seen)
+    curve.take_words(lru, options, seen)
     return curve
 
 

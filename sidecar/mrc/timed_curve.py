@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 UIntArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]
@@ -83,7 +83,7 @@ class _TimedMisses:
 def timed_curve_of_file(
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
     forever: TraceCurve,
     sizes: Sequence[int],
     *,
@@ -100,7 +100,7 @@ def timed_curve_of_file(
     Where a larger cache misses what a smaller one has filled anew, the curve does not rise.
 
     Args:
-        path, format, reading: of the file, which is read again.
+        path, format, options: of the file, which is read again.
         forever: its curve of objects without a TTL, by the same sample.
         sizes: of the caches, ascending, in bytes or objects.
         ttl_seconds: more than 0.
@@ -112,17 +112,17 @@ def timed_curve_of_file(
     """
     caches = _TimedMisses([*sizes, np.iinfo(np.int64).max], ttl_seconds, rate)
     now, seen = -np.inf, SeenTimes(path)
-    for part in sampled_requests(path, format, reading, rate=rate, salt=salt, seen=seen):
+    for part in sampled_requests(path, format, options, rate=rate, salt=salt, seen=seen):
         # A clock may step back.
         times = np.maximum.accumulate(np.maximum(part.times_seconds, now))
         now = float(times[-1]) if len(times) else now
         caches.take(part.keys, part.weights, times)
     what = f"the TTL of {ttl_seconds:g} s"
-    seen.must_fit(ttl_seconds, what, is_unit_given=reading.unit_is_given)
+    seen.must_fit(ttl_seconds, what, is_unit_given=options.unit_is_given)
     seen.must_not_go_back(ttl_seconds)
     misses = caches.misses() / max(1, forever.requests)
     *ratios, compulsory = np.minimum.accumulate(np.clip(misses, 0.0, 1.0)).tolist()
     counts = (forever.requests, forever.sampled, forever.live_objects, compulsory)
     curve = TraceCurve(list(sizes), ratios, *counts)
-    curve.take_words(forever, reading, seen)
+    curve.take_words(forever, options, seen)
     return curve

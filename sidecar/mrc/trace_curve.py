@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from sidecar.mrc.trace_stack import TraceStack, take_file
-from sidecar.traces.reading import Reading, unused_columns
+from sidecar.traces.read_options import ReadOptions, unused_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sidecar.mrc.seen_times import SeenTimes
     from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Progress
+    from sidecar.traces.read_options import Progress
 
 # Samples of which the standard error of one that is so many times as large is estimated.
 PARTS = 8
@@ -65,11 +65,11 @@ class TraceCurve:
         self.went_back: int | None = None
         self.span_seconds: float | None = None
 
-    def take_words(self, other: TraceCurve, reading: Reading, seen: SeenTimes) -> None:
+    def take_words(self, other: TraceCurve, options: ReadOptions, seen: SeenTimes) -> None:
         """Say of the trace what its ``other`` curve says, which columns it took when it was read
         once more, and what its times are like."""
         self.dropped = other.dropped
-        self.columns, self.unused = reading.columns, reading.unused
+        self.columns, self.unused = options.columns, options.unused
         self.went_back, self.span_seconds = seen.went_back, seen.span_seconds
 
     def __eq__(self, other: object) -> bool:
@@ -174,12 +174,12 @@ def estimate_curve_of_file(
             for part in range(PARTS)
         ]
     unused = unused_columns(in_bytes=in_bytes)
-    reading = Reading(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
-    take_file(stacks, path, format, reading)
+    options = ReadOptions(in_bytes=in_bytes, may_lack=unused, progress=progress, reads=reads)
+    take_file(stacks, path, format, options)
     curve = _curve(stacks[0], [_curve(stack) for stack in stacks[1:]])
-    curve.dropped = reading.operations.dropped()
-    curve.columns, curve.unused = reading.columns, reading.unused
-    curve.unsized_ratio = reading.unsized / max(1, reading.sized)
+    curve.dropped = options.operations.dropped()
+    curve.columns, curve.unused = options.columns, options.unused
+    curve.unsized_ratio = options.unsized / max(1, options.sized)
     return curve
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.chunk import TraceChunk
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 
 class TraceStack:
@@ -115,7 +115,7 @@ def take_file(
     stacks: Sequence[TraceStack],
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
 ) -> None:
     """Let each of the stacks take the requests of a file, as ``traces.trace_reader`` reads them.
 
@@ -123,7 +123,7 @@ def take_file(
         TraceError: as ``traces.trace_reader.read_trace``.
         MemoryError: there is not enough.
     """
-    kind, blocks = open_trace(path, format, reading)
+    kind, blocks = open_trace(path, format, options)
     if not kind:
         return
     module = format_named(kind)
@@ -132,8 +132,8 @@ def take_file(
             for stack in stacks:
                 stack.take_records(module.TAKEN_BY, records, len(records) // module.RECORD_BYTES)
         return
-    reading.spelt_out = False
-    for parsed in module.read(path, blocks, reading):
-        reading.look_at_sizes(parsed)
+    options.spelt_out = False
+    for parsed in module.read(path, blocks, options):
+        options.look_at_sizes(parsed)
         for stack in stacks:
             stack.take_parsed(parsed)

@@ -14,8 +14,8 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
 from sidecar.config.sampling import DEFAULT_RATE
 from sidecar.controllers.controller import Controller
+from sidecar.curves.decaying_counts import STEPS_A_CYCLE
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import STEPS_A_CYCLE
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observing.observer import (
     much_needed,

@@ -21,9 +21,9 @@ from sidecar.observing.observed_minima import (
 )
 from sidecar.observing.server_snapshot import ServerSnapshot
 from sidecar.observing.team_wishes import believed_latency, effective, is_immodest
+from sidecar.servers.connection.sampling_method import why_not_sampled
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import least_maxmemory_bytes
-from sidecar.servers.connection.way_of_sampling import why_not_sampled
 from sidecar.servers.sizes.budget_fit import half_share_bytes, most_needed_bytes
 from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve

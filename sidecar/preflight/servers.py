@@ -17,6 +17,7 @@ from sidecar.look.server_questions import CannotBeLookedAtError, LookedServer
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.rights import OTHER_NAME, acl_line, check_rights
 from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.sampling_method import sampler_of, why_not_sampled
 from sidecar.servers.connection.server_connection import NONSENSE
 from sidecar.servers.connection.server_errors import (
     MOST_WORDS,
@@ -27,7 +28,6 @@ from sidecar.servers.connection.server_errors import (
 )
 from sidecar.servers.connection.server_lock import holder_of
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.connection.way_of_sampling import sampler_of, why_not_sampled
 from sidecar.servers.sizes.queue_or_cache import taken_work
 from sidecar.state.node_lock import lock_paths, locked_by
 from sidecar.state.sidecar_state import SidecarState

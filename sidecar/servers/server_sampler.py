@@ -9,9 +9,9 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.sampling import SamplingConfig
 from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.sampling_method import why_not_sampled
 from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.connection.way_of_sampling import why_not_sampled
 
 log = logging.getLogger(__name__)
 

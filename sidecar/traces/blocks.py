@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.columns import Row
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 BLOCK_BYTES = 4096
 MOST_BLOCKS = 1 << 16  # of one request
@@ -79,7 +79,7 @@ class BlockFormat:
         return may_be_header(line) and not self._line.fullmatch(line)
 
     def read(
-        self, path: TracePath, blocks: Iterator[bytes], reading: Reading
+        self, path: TracePath, blocks: Iterator[bytes], options: ReadOptions
     ) -> Iterator[ParsedRequests]:
         """Yield the blocks of its reads. Raises TraceError."""
 
@@ -87,9 +87,9 @@ class BlockFormat:
             found = self._line.fullmatch(line.strip())
             if not found:
                 raise ValueError("it has not the columns of the first lines")
-            if reading.operations.is_read(found["operation"], self._reads):
+            if options.operations.is_read(found["operation"], self._reads):
                 yield from touched(
-                    float(found["time"]) / self._ticks_per_second * reading.ticks_per_second,
+                    float(found["time"]) / self._ticks_per_second * options.ticks_per_second,
                     found["volume"],
                     int(found["offset"]) * self._offset_bytes,
                     int(found["size"]) * self._size_bytes,
@@ -98,4 +98,4 @@ class BlockFormat:
         lines = WholeLines(path, blocks)
         if self._is_header(lines.header().strip()):
             lines.skip_header()
-        return read_rows(lines, parse, reading)
+        return read_rows(lines, parse, options)

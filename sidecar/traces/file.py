@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, BinaryIO, Protocol
 
-    from sidecar.traces.reading import Progress
+    from sidecar.traces.read_options import Progress
 
     TracePath = str | os.PathLike[str]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sidecar.traces.columns import Columns, Row
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
     Parse = Callable[[bytes], Iterable[Row]]
 
@@ -148,29 +148,31 @@ class ParsedRequests:
 
 
 def read_rows(
-    lines: WholeLines, parse: Callable[[bytes], Iterable[Row]], reading: Reading
+    lines: WholeLines, parse: Callable[[bytes], Iterable[Row]], options: ReadOptions
 ) -> Iterator[ParsedRequests]:
     """Yield the requests of lines, each of which Python parses. Raises TraceError."""
     rows = (row for text in lines for row in lines.rows(text, parse))
-    yield from ParsedRequests().fill(rows, spelt_out=reading.spelt_out)
+    yield from ParsedRequests().fill(rows, spelt_out=options.spelt_out)
 
 
-def read_columns(lines: WholeLines, columns: Columns, reading: Reading) -> Iterator[ParsedRequests]:
+def read_columns(
+    lines: WholeLines, columns: Columns, options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Yield the requests of lines of columns, by the compiled library unless somebody asks for the
     keys' texts. Raises TraceError."""
-    columns.any_size = "size" in reading.may_lack
-    columns.ticks_per_second = reading.ticks_per_second
+    columns.any_size = "size" in options.may_lack
+    columns.ticks_per_second = options.ticks_per_second
 
     def parse(line: bytes) -> Iterable[Row]:
-        return (parse_line(line, columns, reading.operations),)
+        return (parse_line(line, columns, options.operations),)
 
-    if reading.texts:
-        return read_rows(lines, parse, reading)
-    return _read_compiled(lines, columns, parse, reading)
+    if options.texts:
+        return read_rows(lines, parse, options)
+    return _read_compiled(lines, columns, parse, options)
 
 
 def _read_compiled(
-    lines: WholeLines, columns: Columns, parse: Parse, reading: Reading
+    lines: WholeLines, columns: Columns, parse: Parse, options: ReadOptions
 ) -> Iterator[ParsedRequests]:
     """Python looks at the odd lines only, and at some that follow: those may be odd too."""
     compiled = library()
@@ -182,7 +184,7 @@ def _read_compiled(
         while offset < len(piece):
             parsed.requests = compiled.spreds_lines_parse(
                 *(piece, offset, len(piece), places, *buffers, _ROOM),
-                *(byref(used), byref(count), reading.operations.table),
+                *(byref(used), byref(count), options.operations.table),
             )
             if parsed.requests:
                 yield parsed
@@ -194,6 +196,6 @@ def _read_compiled(
             for _ in range(_LINES_FOR_PYTHON):
                 end = piece.find(b"\n", end) + 1 or len(piece)
             yield from parsed.fill(
-                lines.rows(piece[offset:end], parse), spelt_out=reading.spelt_out
+                lines.rows(piece[offset:end], parse), spelt_out=options.spelt_out
             )
             offset = end

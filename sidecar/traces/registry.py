@@ -3,7 +3,7 @@
 A format is a module of ``formats``. It has
 
 * ``detect(beginning)``: ``YES``, ``MAYBE``, ``UNNAMED`` or ``NO``;
-* ``read(path, blocks, reading)``: its requests, as ``lines.ParsedRequests``; or, where the compiled
+* ``read(path, blocks, options)``: its requests, as ``lines.ParsedRequests``; or, where the compiled
   library takes its records as they are, ``RECORD_BYTES``, ``TAKEN_BY`` and ``columns(records)``;
 * ``LACKS``, if its requests do not say a ``time`` or a ``size``;
 * ``UNIT_IS_KNOWN``, if all such traces have the same unit of time.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 # In the order in which they are asked; the binary ones with what their files are called, for bytes
 # alone never tell that it is not another record of the same length.
@@ -174,7 +174,7 @@ def _unknown(path: TracePath, formats: Sequence[str], beginning: Beginning) -> T
 def open_trace(
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
 ) -> tuple[str, Iterator[bytes]]:
     """Return the format, one of ``FORMATS``, and the contents as of ``file.trace_blocks``; a file
     that is empty has the format ``""``.
@@ -185,7 +185,7 @@ def open_trace(
     if path == STDIN and not format:
         known = ", ".join(FORMATS)
         raise TraceError(f"{path}: standard input needs a --format, one of {known}")
-    blocks = trace_blocks(path, reading.progress)
+    blocks = trace_blocks(path, options.progress)
     first = next(blocks, b"")
     if not first:
         return "", blocks
@@ -193,13 +193,13 @@ def open_trace(
     kind = trace_format(path, format, text)
     module = format_named(kind)
     if getattr(module, "UNIT_IS_KNOWN", False):
-        if reading.unit_is_given:
+        if options.unit_is_given:
             raise TraceError(
                 f"{path}: of {kind} traces it is known in what unit times are: leave --time-unit "
                 "out"
             )
-        reading.unit_is_given = True
-    for column, needed in (("size", reading.in_bytes), ("time", reading.timed)):
+        options.unit_is_given = True
+    for column, needed in (("size", options.in_bytes), ("time", options.timed)):
         if needed and column in getattr(module, "LACKS", ()):
             raise TraceError(f"{path}: {kind} traces {_LACKS[column]}")
     return kind, _and_then(first if _NAMED[kind] else text, blocks)

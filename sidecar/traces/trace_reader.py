@@ -15,7 +15,7 @@ import numpy as np
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError, trace_records
 from sidecar.traces.lines import identity
-from sidecar.traces.reading import Reading
+from sidecar.traces.read_options import ReadOptions
 from sidecar.traces.registry import FORMATS, format_named, open_trace
 
 if TYPE_CHECKING:
@@ -27,39 +27,39 @@ __all__ = ["FORMATS", "TraceChunk", "TraceError", "identity", "load_trace", "rea
 def read_trace(
     path: TracePath,
     format: str | None = None,  # noqa: A002
-    reading: Reading | None = None,
+    options: ReadOptions | None = None,
 ) -> Iterator[TraceChunk]:
     """Yield the requests of a file, in order, about a megabyte at a time; no chunk is empty.
 
     Args:
         path: of the file.
         format: one of ``FORMATS``, or ``None`` to find out.
-        reading: what is wanted of it; ``None``: times and sizes, where they are.
+        options: what is wanted of it; ``None``: times and sizes, where they are.
 
     Raises:
         TraceError: the file is missing, of no known format, lacks what is needed, or has a line
             that does not parse.
     """
-    reading = reading or Reading()
-    kind, blocks = open_trace(path, format, reading)
+    options = options or ReadOptions()
+    kind, blocks = open_trace(path, format, options)
     if not kind:
         return
     module = format_named(kind)
     if hasattr(module, "RECORD_BYTES"):
         for records in trace_records(path, blocks, module.RECORD_BYTES):
             times, keys, sizes = module.columns(records)
-            texts = [b"%d" % key for key in keys.tolist()] if reading.texts else None
+            texts = [b"%d" % key for key in keys.tolist()] if options.texts else None
             # A negative key stands for the number that has its bits.
             unsigned = keys.astype(f"u{keys.itemsize}").astype(np.uint64)
-            yield TraceChunk(times / reading.ticks_per_second, unsigned, sizes, texts)
+            yield TraceChunk(times / options.ticks_per_second, unsigned, sizes, texts)
         return
-    for parsed in module.read(path, blocks, reading):
+    for parsed in module.read(path, blocks, options):
         count = parsed.requests
         yield TraceChunk(
-            np.frombuffer(parsed.times, np.float64, count) / reading.ticks_per_second,
+            np.frombuffer(parsed.times, np.float64, count) / options.ticks_per_second,
             np.frombuffer(parsed.keys, np.uint64, count).copy(),
             np.frombuffer(parsed.sizes_bytes, np.uint32, count).copy(),
-            parsed.texts if reading.texts else None,
+            parsed.texts if options.texts else None,
         )
 
 
@@ -68,9 +68,9 @@ def load_trace(
     format: str | None = None,  # noqa: A002
     texts: bool = False,
     limit: int | None = None,
-    reading: Reading | None = None,
+    options: ReadOptions | None = None,
 ) -> TraceChunk:
-    """Return the whole trace, or its first ``limit`` requests, as one chunk; ``reading`` as of
+    """Return the whole trace, or its first ``limit`` requests, as one chunk; ``options`` as of
     :func:`read_trace`.
 
     Raises:
@@ -78,7 +78,7 @@ def load_trace(
     """
     chunks = []
     missing = limit
-    for chunk in read_trace(path, format, reading or Reading(texts=texts)):
+    for chunk in read_trace(path, format, options or ReadOptions(texts=texts)):
         chunks.append(chunk)
         if missing is not None:
             missing -= len(chunk)

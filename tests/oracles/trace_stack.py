@@ -16,7 +16,7 @@ from sidecar.traces.trace_reader import read_trace
 
 if TYPE_CHECKING:
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 _SUB_BITS = 10
 _LEAST_POSITIONS = 4096
@@ -92,10 +92,10 @@ def take_file(
     stacks: Sequence[PureStack],
     path: TracePath,
     format: str | None,  # noqa: A002
-    reading: Reading,
+    options: ReadOptions,
 ) -> None:
     """Take a file as ``trace_stack.take_file`` does. Raises TraceError."""
-    for chunk in read_trace(path, format, reading):
+    for chunk in read_trace(path, format, options):
         for stack in stacks:
             stack.take(chunk)
 

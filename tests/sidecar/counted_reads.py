@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import STEPS_A_CYCLE
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import STEPS_A_CYCLE
 
 STEP_SECONDS = 300.0
 MEBIBYTE = 1 << 20

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from sidecar.base.metrics import Metrics
 from sidecar.curves.curve_points import curve_through
+from sidecar.curves.decaying_counts import CYCLE, STEPS_A_CYCLE
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import CYCLE, STEPS_A_CYCLE
 from sidecar.samples.endpoint import bind_endpoint
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.connection.server_reading import ServerReading

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sidecar.commands.look_answer import Answer, gain_error_ratio
+from sidecar.commands.look.look_answer import Answer, gain_error_ratio
 from sidecar.look.look_plan import look_plan
 from sidecar.look.looking import Looking
 from sidecar.look.node_file import node_config

@@ -17,6 +17,7 @@ from sidecar.servers.connection.bounded_replies import ReplyTooLargeError
 from sidecar.servers.connection.connection_words import connection_words, wrong_password
 from sidecar.servers.connection.info_figures import figure_of
 from sidecar.servers.connection.own_questions import OwnQuestions
+from sidecar.servers.connection.sampling_method import sampled_by
 from sidecar.servers.connection.server_connection import (
     MOST_REPLY_BYTES,
     NONSENSE,
@@ -34,7 +35,6 @@ from sidecar.servers.connection.server_errors import (
 from sidecar.servers.connection.server_lock import CLIENT_NAME, ServerTakenError, check_clients
 from sidecar.servers.connection.server_product import other_product
 from sidecar.servers.connection.server_reading import INFO_SECTIONS, READ_SETTINGS, ServerReading
-from sidecar.servers.connection.way_of_sampling import sampled_by
 from solver_lambda.secret import SecretError, read_secret
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sidecar.traces.columns import Row
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 LACKS = ("time",)
 BLOCK_BYTES = 512
@@ -31,9 +31,11 @@ def detect(beginning: Beginning) -> int:
     return YES if beginning.is_named("lis") else MAYBE
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Read a trace's requests, one for each block. Raises TraceError."""
-    return read_rows(WholeLines(path, blocks), _parse, reading)
+    return read_rows(WholeLines(path, blocks), _parse, options)
 
 
 def _parse(line: bytes) -> Iterator[Row]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 
 def detect(beginning: Beginning) -> int:
@@ -52,24 +52,26 @@ def _is_request(line: bytes, delimiter: bytes) -> bool:
         return False
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Read a trace's requests. Raises TraceError."""
     lines = WholeLines(path, blocks)
     try:
         header = lines.header()
-        columns, has_header = read_header(path, header, reading.may_lack)
+        columns, has_header = read_header(path, header, options.may_lack)
     except TraceError:
         raise
     except ValueError as error:
         raise TraceError(f"{path}: line 1: {error}") from error
     if has_header:
         check_unused(path, first := lines.first_lines(), columns)
-        leave_unread(first, columns, reading.may_lack)
+        leave_unread(first, columns, options.may_lack)
         lines.skip_header()
         names = header_names(header)[0]
-        reading.columns = columns.named(names, reading.may_lack)
+        options.columns = columns.named(names, options.may_lack)
         known = columns.named(names, ()).values()  # also what nobody needs just now
-        reading.unused = [name for name in names if name not in known]
+        options.unused = [name for name in names if name not in known]
     else:
         check_without_header(path, lines.first_lines(), columns)
-    return read_columns(lines, columns, reading)
+    return read_columns(lines, columns, options)

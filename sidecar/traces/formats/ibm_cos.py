@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.columns import Row
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 UNIT_IS_KNOWN = True
 _LINE = re.compile(rb"(\d+) (REST\.[A-Z.]+) (\S+)(?: (\d+))?(?: \d+ \d+)?\s*")
@@ -28,7 +28,9 @@ def detect(beginning: Beginning) -> int:
     return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Yield a trace's requests: one for a part of an object is one for the object. Raises
     TraceError."""
 
@@ -37,10 +39,10 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
         if not found:
             raise ValueError("it has a time, an operation, a key, and perhaps size and range")
         size = int(found[4] or 0)
-        if size > MAX_SIZE_BYTES and reading.in_bytes:
+        if size > MAX_SIZE_BYTES and options.in_bytes:
             raise ValueError(f"the size {size} is more than {MAX_SIZE_BYTES}")
-        if reading.operations.is_read(found[2], _READS):
-            time = int(found[1]) / 1000 * reading.ticks_per_second
+        if options.operations.is_read(found[2], _READS):
+            time = int(found[1]) / 1000 * options.ticks_per_second
             yield time, found[3], min(size, MAX_SIZE_BYTES), 1
 
-    return read_rows(WholeLines(path, blocks), parse, reading)
+    return read_rows(WholeLines(path, blocks), parse, options)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 LACKS = ("size", "time")
 
@@ -26,7 +26,9 @@ def detect(beginning: Beginning) -> int:
     return NO if any(mark in line for line in lines for mark in DELIMITERS) else MAYBE
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Read a trace's requests. Raises TraceError."""
     columns = Columns(1, -1, 0, -1, delimiter=b"\n", quoted=False)
-    return read_columns(WholeLines(path, blocks), columns, reading)
+    return read_columns(WholeLines(path, blocks), columns, options)

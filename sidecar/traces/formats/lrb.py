@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 _LINE = re.compile(rb"\d+ \d+ \d+( -?[\d.]+)*")
 
@@ -31,8 +31,10 @@ def detect(beginning: Beginning) -> int:
     return MAYBE if arc.detect(beginning) else YES
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Read a trace's requests. Raises TraceError."""
     columns, lines = Columns(3, 0, 1, 2, delimiter=b" ", quoted=False), WholeLines(path, blocks)
     check_without_header(path, lines.first_lines(), columns)
-    return read_columns(lines, columns, reading)
+    return read_columns(lines, columns, options)

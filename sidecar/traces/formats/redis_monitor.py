@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.columns import Row
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 LACKS = ("size",)
 UNIT_IS_KNOWN = True
@@ -52,7 +52,9 @@ def detect(beginning: Beginning) -> int:
     return YES if _LINE.fullmatch(lines[0]) else NO
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Yield a request for each key that a command reads. Raises TraceError."""
 
     def parse(line: bytes) -> Iterator[Row]:
@@ -63,22 +65,22 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
         if not found:
             raise ValueError('it has not the form: time [database client] "command" "key"')
         command, *words = _ARGUMENT.findall(found[3])
-        if not reading.operations.is_read(command, _READS):
+        if not options.operations.is_read(command, _READS):
             return
         if _is_uncounted(command.lower(), words):
             # It failed, and so read nothing.
-            reading.operations.is_read(command + b" (fails)")
+            options.operations.is_read(command + b" (fails)")
             return
         keys = _keys(command.lower(), words)
         if not keys:
             raise ValueError("the command has no key")
-        time = float(found[1]) * reading.ticks_per_second
+        time = float(found[1]) * options.ticks_per_second
         # A key of another database is another key.
         database = b"" if found[2] == b"0" else b"db%s " % found[2]
         for word in keys:
             yield time, database + escape_decode(word)[0], 0, 1
 
-    return read_rows(WholeLines(path, blocks), parse, reading)
+    return read_rows(WholeLines(path, blocks), parse, options)
 
 
 def _is_uncounted(command: bytes, words: list[bytes]) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.file import TracePath
     from sidecar.traces.lines import ParsedRequests
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 UNIT_IS_KNOWN = True
 _LINE = re.compile(rb"\d+,[^,]+,\d+,\d+,\d+,[a-z_]+,\d+")
@@ -27,7 +27,9 @@ def detect(beginning: Beginning) -> int:
     return YES if beginning.lines and _LINE.fullmatch(beginning.lines[0]) else NO
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Read a trace's requests. Raises TraceError."""
     columns = Columns(7, 0, 1, 3, key_size=2, operation=5, most=7, quoted=False)
-    return read_columns(WholeLines(path, blocks), columns, reading)
+    return read_columns(WholeLines(path, blocks), columns, options)

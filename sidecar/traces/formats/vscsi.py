@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sidecar.traces.beginning import Beginning
     from sidecar.traces.columns import Row
     from sidecar.traces.file import TracePath
-    from sidecar.traces.reading import Reading
+    from sidecar.traces.read_options import ReadOptions
 
 UNIT_IS_KNOWN = True
 # Command, version, size in bytes, sector, microseconds: by the version of the records.
@@ -46,7 +46,9 @@ def _version(first: bytes) -> int:
     return 0
 
 
-def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator[ParsedRequests]:
+def read(
+    path: TracePath, blocks: Iterator[bytes], options: ReadOptions
+) -> Iterator[ParsedRequests]:
     """Yield the blocks of its reads. Raises TraceError."""
     first = next(blocks, b"")
     version = _version(first)
@@ -67,11 +69,11 @@ def read(path: TracePath, blocks: Iterator[bytes], reading: Reading) -> Iterator
                         f"{path}: a record of version {stamp} is among those of version {version}: "
                         "split the file where they begin"
                     )
-                if reading.operations.is_read(b"%#x" % command, _READS):
-                    time = ticks / 1e6 * reading.ticks_per_second
+                if options.operations.is_read(b"%#x" % command, _READS):
+                    time = ticks / 1e6 * options.ticks_per_second
                     try:
                         yield from touched(time, b"", sector * SECTOR_BYTES, size)
                     except ValueError as error:
                         raise TraceError(f"{path}: a command at sector {sector}: {error}") from None
 
-    return ParsedRequests().fill(rows(), spelt_out=reading.spelt_out)
+    return ParsedRequests().fill(rows(), spelt_out=options.spelt_out)

@@ -21,7 +21,7 @@ function modeWords(status) {
   return ["Mode recommend: no plans are carried out", `Plans are made, checked and shown. ${held}${who}`];
 }
 
-// Of whom too little is known yet, as `guessed` in sidecar/commands/plan_words.py has it.
+// Of whom too little is known yet, as `guessed` in sidecar/commands/plan/plan_words.py has it.
 function guessed(status) {
   const part = ({ reads_per_second: reads, weight }) => (reads ?? 0) * (weight ?? 0);
   const all = status.servers.reduce((sum, server) => sum + part(server), 0);

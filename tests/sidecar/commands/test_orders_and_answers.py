@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands import explain
 from sidecar.commands.change_words import _what_counted_anew, in_the_last_day
 from sidecar.commands.curve_words import apart_words
-from sidecar.commands.explain import last_plan_sentences
-from sidecar.commands.explain_words import server_sentences
-from sidecar.commands.plan_words import guessed
-from sidecar.commands.status import print_short
-from sidecar.commands.status_verbose import _expected, print_status
+from sidecar.commands.explain import explain
+from sidecar.commands.explain.explain import last_plan_sentences
+from sidecar.commands.explain.explain_words import server_sentences
+from sidecar.commands.plan.plan_words import guessed
+from sidecar.commands.status.status import print_short
+from sidecar.commands.status.status_verbose import _expected, print_status
 from sidecar.config.node import ServerConfig
 from sidecar.config.operators import OperatorsConfig
 from sidecar.control.client import (
@@ -36,7 +36,7 @@ from sidecar.control.client import (
 from sidecar.control.history import History
 from sidecar.control.order import Order
 from sidecar.control.size_reason import reason_with_planned_change
-from sidecar.curves.remembered import HALF_LIVES_CYCLES
+from sidecar.curves.decaying_counts import HALF_LIVES_CYCLES
 from sidecar.web.operators_server import OperatorsServer
 from solver_lambda.documents.units import format_size
 from tests.sidecar.example_sidecar import (

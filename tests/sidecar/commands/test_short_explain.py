@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sidecar.commands.change_words import in_the_last_day, last_change
-from sidecar.commands.explain import _in_short, last_plan_sentences
-from sidecar.commands.explain_limits import backend_words
-from sidecar.commands.explain_words import server_sentences
+from sidecar.commands.explain.explain import _in_short, last_plan_sentences
+from sidecar.commands.explain.explain_limits import backend_words
+from sidecar.commands.explain.explain_words import server_sentences
 from sidecar.commands.printing import print_wrapped
 from sidecar.config.node import ServerConfig, load_config
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status

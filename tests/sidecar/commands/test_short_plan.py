@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.plan import print_plan
+from sidecar.commands.plan.plan import print_plan
 from tests.sidecar.example_sidecar import MIB, example_status
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
 from sidecar.control import control_plane
-from sidecar.control.first_cut import unread_sizes
+from sidecar.control.first_sizes_check import unread_sizes
 from sidecar.state import state_store
 from tests.sidecar.actuated_node import MB
 from tests.sidecar.fixtures import StartServer, WriteNode

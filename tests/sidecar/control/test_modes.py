@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.plan_words import plan_in_short
+from sidecar.commands.plan.plan_words import plan_in_short
 from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order, OrderRefusedError

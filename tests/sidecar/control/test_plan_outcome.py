@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
 from sidecar.control.history import History
-from sidecar.control.part_taken_back import sizes_with_one_back
+from sidecar.control.one_server_rollback import sizes_with_one_back
 from sidecar.control.plan_outcome import Check, PlanOutcome
-from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.plan_rollback import PlanRollback
 from sidecar.control.server_outcome import EvictingSteadily
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.servers.connection.server_reading import ServerReading
@@ -357,21 +357,21 @@ def test_one_liar_is_told_from_two_that_were_harmed() -> None:
     assert seen_to_the_end({"a": good, "b": a_little, "c": thin}).at_fault == "c"
 
 
-def verification_of(outcome: PlanOutcome) -> tuple[PlanVerification, History]:
+def verification_of(outcome: PlanOutcome) -> tuple[PlanRollback, History]:
     """It does not take anything back."""
     store, history = StateStore(None), History(None)
     with store.update() as state:
         state.control = ControlState(engaged=True)
         state.targets_bytes = {"a": 16 * MB, "b": 4 * MB}
     enforcement: Any = None
-    verification = PlanVerification(store, enforcement, history, Metrics(), lambda cycle: None)
+    verification = PlanRollback(store, enforcement, history, Metrics(), lambda cycle: None)
     verification._outcome = outcome
     return verification, history
 
 
 def taking_back(
     outcome: PlanOutcome,
-) -> tuple[PlanVerification, History, list[dict[str, int]]]:
+) -> tuple[PlanRollback, History, list[dict[str, int]]]:
     """It takes back what it should; to which sizes, in the last one."""
     verification, history = verification_of(outcome)
     verification._before_bytes, verification._cycle_seconds = {"a": 10 * MB, "b": 10 * MB}, 60.0

@@ -13,9 +13,9 @@ import pytest
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import history_path, read_history
 from sidecar.control.order import Order
-from sidecar.control.plan_verification import PlanVerification
+from sidecar.control.plan_rollback import PlanRollback
+from sidecar.curves.decaying_counts import HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HalfLife
 from sidecar.daemon import Sidecar
 from sidecar.observing import observation_cycle
 from sidecar.observing.observer import observe
@@ -150,7 +150,7 @@ class Liar:
         self.after: dict[str, int] = {}
 
     def readings(
-        self, verification: PlanVerification, readings: Mapping[str, ServerReading | None]
+        self, verification: PlanRollback, readings: Mapping[str, ServerReading | None]
     ) -> dict[str, ServerReading | None]:
         before, now = verification._before_bytes, verification._store.now.targets_bytes
         reading = readings.get("s2")
@@ -175,14 +175,14 @@ def test_one_whose_counters_lie_goes_back_alone(
         more=MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"'),
     )
     liar = Liar()
-    look, back_to = PlanVerification.look, Enforcement.back_to
-    step = PlanVerification.step
+    look, back_to = PlanRollback.look, Enforcement.back_to
+    step = PlanRollback.step
 
-    def lie(verification: PlanVerification, readings: Mapping[str, ServerReading | None]) -> None:
+    def lie(verification: PlanRollback, readings: Mapping[str, ServerReading | None]) -> None:
         look(verification, liar.readings(verification, readings))
 
     def lie_in_samples(
-        verification: PlanVerification, counts: Mapping[str, ReadCounts], seconds: float
+        verification: PlanRollback, counts: Mapping[str, ReadCounts], seconds: float
     ) -> None:
         lies = {"s2": AllHits()} if liar.misses and not liar.after else {}
         step(verification, {**counts, **lies}, seconds)
@@ -197,8 +197,8 @@ def test_one_whose_counters_lie_goes_back_alone(
         liar.after = back_to(enforcement, wanted, purpose, way)
         return liar.after
 
-    monkeypatch.setattr(PlanVerification, "look", lie)
-    monkeypatch.setattr(PlanVerification, "step", lie_in_samples)
+    monkeypatch.setattr(PlanRollback, "look", lie)
+    monkeypatch.setattr(PlanRollback, "step", lie_in_samples)
     monkeypatch.setattr(Enforcement, "back_to", note)
     with Load(list(servers.values()), (400, 40_000, 40_000)), sidecar_in_thread(path) as sidecar:
         wait_for(lambda: sidecar.metrics.value("plans_checked", verdict="rolled_back"), sidecar)

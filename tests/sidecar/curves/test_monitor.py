@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
+from sidecar.curves.decaying_counts import CYCLE, HALF_LIVES, HalfLife
 from sidecar.curves.estimate import Estimate
 from sidecar.curves.guarded_monitor import MOST_RATE, GuardedMonitor
 from sidecar.curves.monitor import CYCLE_SECONDS, ServerMonitor
-from sidecar.curves.remembered import CYCLE, HALF_LIVES, HalfLife
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS
 from sidecar.servers.connection.reading_window import ReadingWindow

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sidecar.curves.calibration import FIRST_FIXED_BYTES
+from sidecar.curves.decaying_counts import CYCLE
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import CYCLE
 from sidecar.curves.shards import Shards
 from sidecar.samples.batch import decode_batch
 from sidecar.samples.wire_format import DEFAULT_MODULUS as MODULUS

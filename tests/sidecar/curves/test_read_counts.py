@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.curves.decaying_counts import (
+    CYCLE,
+    HALF_LIVES_CYCLES,
+    STEPS_A_CYCLE,
+    HalfLife,
+    Remembered,
+)
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation
 from sidecar.curves.miss_ratio_histogram import COARSE_EDGES_BYTES, EDGES_BYTES
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import GrowthMargin, ReadCounts
-from sidecar.curves.remembered import CYCLE, HALF_LIVES_CYCLES, STEPS_A_CYCLE, HalfLife, Remembered
 from sidecar.samples.wire_format import Operation
 from tests.sidecar.counted_reads import STEP_SECONDS, at_depth, count, ids_of, step
 from tests.sidecar.monitored_load import accesses

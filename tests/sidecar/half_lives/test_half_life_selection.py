@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from sidecar.curves.decaying_counts import HALF_LIVES, STEPS_A_CYCLE, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import HALF_LIVES, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from tests.sidecar.counted_reads import MEBIBYTE, count, step

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sidecar.config.node import SidecarConfig, read_config
+from sidecar.curves.decaying_counts import HALF_LIVES, STEPS_A_CYCLE
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import HALF_LIVES, STEPS_A_CYCLE
 from sidecar.curves.warm_up import BLOCK_READS
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.planning_basis import PlanningBasis, chance_ratio

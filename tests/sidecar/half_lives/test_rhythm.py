@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from sidecar.base.metrics import Metrics
 from sidecar.config.node import SidecarConfig
+from sidecar.curves.decaying_counts import DAY, HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.curves.guarded_monitor import GuardedMonitor
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import DAY, HALF_LIVES, RHYTHMS, STEPS_A_CYCLE, HalfLife
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.hourly_reads import HOUR_SECONDS, HourlyReads
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.half_lives.rhythm_selection import RhythmSelection
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
-from sidecar.learnt_curves import LearntCurves
+from sidecar.learnt_file import LearntFile
 from sidecar.samples.sampler_key import SamplerKey
 from tests.sidecar.counted_reads import MEBIBYTE, count, step
 from tests.sidecar.fixtures import LoadNode
@@ -169,9 +169,9 @@ def test_hours_are_counted_and_outlive_the_process(
     folder = tmp_path / "kept"
     folder.mkdir()
 
-    def begin() -> tuple[LearntCurves, PlanningBasis, GuardedMonitor]:
+    def begin() -> tuple[LearntFile, PlanningBasis, GuardedMonitor]:
         monitors = {"s.0": GuardedMonitor("s.0", config, Metrics())}
-        learnt = LearntCurves(folder / "state.json", monitors, {"s.0": SamplerKey()})
+        learnt = LearntFile(folder / "state.json", monitors, {"s.0": SamplerKey()})
         basis = PlanningBasis(config, monitors, 0.0, hours=learnt.hours)
         return learnt, basis, monitors["s.0"]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.curves.decaying_counts import CYCLE, HALF_LIVES, HalfLife
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.curves.remembered import CYCLE, HALF_LIVES, HalfLife
 from sidecar.half_lives import virtual_plans
 from sidecar.half_lives.half_life_selection import VirtualDivision
 from sidecar.half_lives.planning_basis import chance_ratio

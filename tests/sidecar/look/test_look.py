@@ -388,8 +388,8 @@ def test_ctrl_c_prints_what_is_known(start_server: StartServer) -> None:
 def test_it_tells_how_far_it_is_where_no_terminal_is(
     start_server: StartServer, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sidecar.commands.look._LEAST_PROGRESS_SECONDS", 0.0)
-    monkeypatch.setattr("sidecar.commands.look._MOST_PROGRESS_LINES", 1 << 40)
+    monkeypatch.setattr("sidecar.commands.look.look._LEAST_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("sidecar.commands.look.look._MOST_PROGRESS_LINES", 1 << 40)
     code, out, err = look(f"a={filled(start_server).url}", "--json")
     assert code == 0
     assert json.loads(out)
@@ -611,7 +611,7 @@ def test_a_strangers_server_is_looked_at_only_if_it_is_named(
     with altered(own, note) as other:
         users = {other: 54_321, own.url: os.geteuid()}
         found = [LocalFound(1, url, frozenset({user})) for url, user in users.items()]
-        monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
+        monkeypatch.setattr("sidecar.commands.look.look.local_servers", lambda: found)
         code, out, err = look("--init", str(path), "--json")
         assert code == 0, err
         (line,) = err.splitlines()
@@ -622,7 +622,7 @@ def test_a_strangers_server_is_looked_at_only_if_it_is_named(
         assert ([one["url"] for one in told["servers"]], told["not_looked_at"]) == ([own.url], [])
         assert told["budget_bytes"] == 4 << 20
         assert other not in path.read_text()
-        monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found[:1])
+        monkeypatch.setattr("sidecar.commands.look.look.local_servers", lambda: found[:1])
         assert look()[0] == 1
         assert not asked
         assert look(other)[0] == 0
@@ -634,7 +634,7 @@ def test_strangers_crowd_no_server_out_and_fill_no_screen(
 ) -> None:
     found = [LocalFound(n, f"redis://127.0.0.1:{n}", frozenset({54_321})) for n in range(1, 60)]
     found.append(LocalFound(60, filled(start_server).url, frozenset({os.geteuid()})))
-    monkeypatch.setattr("sidecar.commands.look.local_servers", lambda: found)
+    monkeypatch.setattr("sidecar.commands.look.look.local_servers", lambda: found)
     code, out, err = look("--json")
     assert code == 0
     assert len(err.splitlines()) == 11

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sidecar.commands.look import as_json
-from sidecar.commands.look_answer import Answer, rows
-from sidecar.commands.look_page import as_page
-from sidecar.commands.look_progress import progress_words
-from sidecar.commands.look_words import headline, in_words
+from sidecar.commands.look.look import as_json
+from sidecar.commands.look.look_answer import Answer, rows
+from sidecar.commands.look.look_page import as_page
+from sidecar.commands.look.look_progress import progress_words
+from sidecar.commands.look.look_words import headline, in_words
 from sidecar.config.node import ServerConfig
 from sidecar.look.followed_keys import FollowedKeys
 from sidecar.look.idle_time_sampler import IdleTimeSampler

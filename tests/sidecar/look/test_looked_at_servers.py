@@ -22,9 +22,9 @@ from sidecar.look.server_questions import CannotBeLookedAtError, Told
 from sidecar.samples.wire_format import DEFAULT_MODULUS
 from sidecar.servers.connection.own_questions import OwnQuestions
 from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.sampling_method import sampled_by, sampler_of, why_not_sampled
 from sidecar.servers.connection.server_connection import MOST_REPLY_BYTES
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.connection.way_of_sampling import sampled_by, sampler_of, why_not_sampled
 from tests.sidecar.daemon.test_closed_loop import Load, wait_for
 from tests.sidecar.fixtures import LoadNode, StartServer, WriteNode
 from workloads.local_node import sidecar_in_thread, wait_until

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from sidecar.cli import main
-from sidecar.commands.team_reports import TeamReports
+from sidecar.commands.run.team_reports import TeamReports
 from sidecar.config.node import load_config
 from sidecar.control.history import history_path, read_history
 from sidecar.daemon import Sidecar

@@ -24,14 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.cli import main
-from sidecar.commands.mrc_options import read_plainly
+from sidecar.commands.mrc.mrc_options import read_plainly
 from sidecar.commands.parser import make_parser
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve, estimate_curve_of_file
 from sidecar.mrc.trace_stack import TraceStack, take_file
 from sidecar.traces import file
 from sidecar.traces.chunk import TraceChunk
 from sidecar.traces.file import TraceError
-from sidecar.traces.reading import Reading
+from sidecar.traces.read_options import ReadOptions
 from sidecar.traces.trace_reader import load_trace, read_trace
 from tests.examples import examples
 from tests.oracles.mrc_in_python import mrc_in_python
@@ -311,8 +311,8 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
     apart.write_text(columns + text)
     assert any(count > 4000 for _, _, count in requests)
     counted, spelt = (TraceStack(**{"in_bytes": False, **how}) for _ in range(2))
-    take_file([counted], together, None, Reading())
-    take_file([spelt], apart, None, Reading())
+    take_file([counted], together, None, ReadOptions())
+    take_file([spelt], apart, None, ReadOptions())
     assert (counted.requests, counted.sampled) == (spelt.requests, spelt.sampled)
     assert [list(column) for column in counted.histogram()] == [
         pytest.approx(list(column)) for column in spelt.histogram()
@@ -320,7 +320,7 @@ def test_a_line_that_stands_for_many_requests_counts_as_if_each_had_one(tmp_path
     # A huge count is arithmetic.
     together.write_text(columns + "1,k,2,GET,16777215,10\n" * 5000)
     huge = TraceStack(in_bytes=False)
-    take_file([huge], together, None, Reading())
+    take_file([huge], together, None, ReadOptions())
     assert huge.requests == 5000 * 16777215
 
 
@@ -555,7 +555,7 @@ def test_command_imports_only_what_it_needs(trace):
 
 def test_progress_goes_to_the_end(trace):
     shares: list[float] = []
-    list(read_trace(trace, reading=Reading(progress=shares.append)))
+    list(read_trace(trace, options=ReadOptions(progress=shares.append)))
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
 

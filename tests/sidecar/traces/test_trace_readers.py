@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sidecar.traces import file
 from sidecar.traces import lines as lines_reader
-from sidecar.traces.reading import Reading
+from sidecar.traces.read_options import ReadOptions
 from sidecar.traces.trace_reader import TraceError, identity, load_trace, read_trace
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "traces"
@@ -182,7 +182,7 @@ def test_compiled_lines_are_what_python_reads(tmp_path_factory, lines, header, e
 
     def read(texts: bool) -> tuple[list[object], object]:
         requests: list[object] = []
-        reading = Reading(texts=texts, may_lack=["time", "size"])
+        reading = ReadOptions(texts=texts, may_lack=["time", "size"])
         try:
             for chunk in read_trace(path, "csv", reading):
                 columns = (chunk.times_seconds, chunk.keys, chunk.sizes_bytes)
@@ -210,8 +210,8 @@ def test_with_operations_only_reads_count(tmp_path, texts):
         "5,e,3,get_lease,0",
     ]
     path.write_text("\n".join(["time,key,size,op,ttl", *lines]))
-    reading = Reading(texts=texts)
-    chunks = list(read_trace(path, reading=reading))
+    reading = ReadOptions(texts=texts)
+    chunks = list(read_trace(path, options=reading))
     assert np.concatenate([chunk.times_seconds for chunk in chunks]).tolist() == [1, 3, 5]
     assert reading.operations.dropped() == {"delete": 1, "set": 1}
 

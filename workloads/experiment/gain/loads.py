@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.commands.mrc_words import spellings
+from sidecar.commands.mrc.mrc_words import spellings
 from sidecar.config.fields import size
-from sidecar.traces.reading import Reading
+from sidecar.traces.read_options import ReadOptions
 from sidecar.traces.trace_reader import load_trace
 from solver_lambda.documents.reader import DocumentError, Fields
 from workloads.arguments import trace_file
@@ -151,9 +151,9 @@ def _read_trace(fields: Fields, folders: Sequence[Path]) -> TraceLoad:
     if path is None:
         looked = " nor in ".join(map(str, folders))
         raise MissingTraceError(str(fields.refuse("file", f"{name!r} is not in {looked}")))
-    reading = Reading(may_lack=["time"])  # requests are played evenly
-    chunk = load_trace(path, limit=None if count is None else first + count, reading=reading)
-    if dropped := spellings(reading.operations.dropped()):
+    options = ReadOptions(may_lack=["time"])  # requests are played evenly
+    chunk = load_trace(path, limit=None if count is None else first + count, options=options)
+    if dropped := spellings(options.operations.dropped()):
         log.warning("%s: not played, since they are no reads: %s", path, dropped)
     if first >= len(chunk):
         raise fields.refuse("first", f"must be less than the {len(chunk)} requests, not {first}")

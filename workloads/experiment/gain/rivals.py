@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sidecar.config.node import DEFAULT_MINIMUM_BYTES
-from sidecar.curves.remembered import HALF_LIVES
+from sidecar.curves.decaying_counts import HALF_LIVES
 from sidecar.samples.wire_format import Operation
 from workloads.experiment.gain.mix import CACHE_LATENCY_SECONDS, Mix, Requests
 from workloads.experiment.gain.simulated_server import (

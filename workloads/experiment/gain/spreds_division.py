@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from sidecar.config.node import FLOORS, SidecarConfig, read_config
-from sidecar.control.part_taken_back import sizes_with_one_back
+from sidecar.control.one_server_rollback import sizes_with_one_back
 from sidecar.control.plan_outcome import PlanOutcome
-from sidecar.control.plan_verification import wait_seconds
+from sidecar.control.plan_rollback import wait_seconds
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.sampling_rate import SamplingRate

@@ -16,10 +16,10 @@ from typing import Any
 
 from sidecar.base.kernel_waits import end_waits
 from sidecar.commands.arguments import add_json, typed
-from sidecar.commands.look_answer import Answer, gain_error_ratio, least_safe_bytes
-from sidecar.commands.look_page import as_page
-from sidecar.commands.look_progress import nothing_words, progress_words
-from sidecar.commands.look_words import headline, in_words, next_words, notes
+from sidecar.commands.look.look_answer import Answer, gain_error_ratio, least_safe_bytes
+from sidecar.commands.look.look_page import as_page
+from sidecar.commands.look.look_progress import nothing_words, progress_words
+from sidecar.commands.look.look_words import headline, in_words, next_words, notes
 from sidecar.commands.running import with_known_listeners
 from sidecar.commands.server_access import add_access, named_addresses, read_access
 from sidecar.config.node import SidecarConfig, load_config

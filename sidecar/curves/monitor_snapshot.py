@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.curves.decaying_counts import HALF_LIVES_CYCLES, Remembered
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import HALF_LIVES_CYCLES, Remembered
 from sidecar.samples.batch import Batch
 from sidecar.samples.wire_format import Operation
 from sidecar.servers.connection.server_reading import ServerReading

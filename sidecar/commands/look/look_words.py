@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sidecar.commands.look_answer import (
+from sidecar.commands.look.look_answer import (
     COLUMNS,
     Answer,
     gain_error_ratio,
@@ -18,7 +18,7 @@ from sidecar.commands.look_answer import (
     misses_then,
     rows,
 )
-from sidecar.commands.look_progress import refused_words
+from sidecar.commands.look.look_progress import refused_words
 from sidecar.commands.printing import WIDTH, print_table, time_or
 from sidecar.config.addresses import cli_place, shown_url
 from sidecar.look.node_file import DEFAULT_LATENCY_SECONDS

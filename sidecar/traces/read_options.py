@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MOST_SIZED = 200_000
 
 
-class Reading:
+class ReadOptions:
     """Tells what is wanted of a trace while it is read.
 
     Attributes:

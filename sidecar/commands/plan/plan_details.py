@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.commands.curve_words import apart_words
-from sidecar.commands.plan_words import guessed, is_learnt
+from sidecar.commands.plan.plan_words import guessed, is_learnt
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, time_or
 from sidecar.config.prices import Prices
 from solver_lambda.documents.words import (

@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace, hang_ups: _HangUps) -> int:
 
         import numpy.random  # noqa: F401
 
-        from sidecar.commands.team_reports import TeamReports
+        from sidecar.commands.run.team_reports import TeamReports
         from sidecar.daemon import Sidecar
 
         sidecar = Sidecar(config)

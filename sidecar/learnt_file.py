@@ -16,7 +16,7 @@ import numpy as np
 
 from sidecar.base.regular_file import open_regular
 from sidecar.curves.guarded_monitor import GuardedMonitor
-from sidecar.curves.learnt import Array, learnt_threshold
+from sidecar.curves.monitor_snapshot import Array, learnt_threshold
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.half_lives.hourly_reads import HourlyReads
 from sidecar.samples.sampler_key import SamplerKey
@@ -31,7 +31,7 @@ _MOST_BYTES = 256 << 20
 _VERSION, _HOURS = "1", "hours"
 
 
-class LearntCurves:
+class LearntFile:
     """Keeps one node's curves in a file beside its state (``None``: it has none). A server is
     sampled from the start at the rate that is known of it.
 

@@ -8,20 +8,20 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.change_words import in_the_last_day, last_change, since_installation
 from sidecar.commands.curve_words import apart_words, hit_ratio_at
-from sidecar.commands.explain_limits import (
+from sidecar.commands.explain.explain_limits import (
     refused_words,
     replicas_words,
     settings_words,
     teams_bounds_words,
 )
-from sidecar.commands.plan_words import (
+from sidecar.commands.plan.plan_words import (
     became_words,
     is_learnt,
     no_plan_words,
     plan_in_short,
 )
 from sidecar.commands.printing import age_words, ratio_or, time_or
-from sidecar.commands.status_facts import is_on_its_way, is_to_change, with_the_plan
+from sidecar.commands.size_predicates import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
 from sidecar.control.size_reason import reason_with_planned_change
 from solver_lambda.documents.units import format_size

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import (
+from sidecar.commands.plan.plan_words import (
     next_observation_time,
     on_their_way,
     plan_in_short,
@@ -20,10 +20,10 @@ from sidecar.commands.printing import (
     ratio_or,
     size_or,
 )
+from sidecar.commands.size_predicates import is_on_its_way, planned_bytes, with_the_plan
 from sidecar.commands.state_words import state_words
-from sidecar.commands.status_facts import is_on_its_way, planned_bytes, with_the_plan
-from sidecar.commands.status_gains import gains, is_told_beside
-from sidecar.commands.status_total import print_total
+from sidecar.commands.status.status_gains import gains, is_told_beside
+from sidecar.commands.status.status_total import print_total
 from sidecar.servers.sizes.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.server_settings import SERVER_SETTINGS

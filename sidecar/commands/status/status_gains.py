@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.plan_words import guessed, on_their_way
+from sidecar.commands.plan.plan_words import guessed, on_their_way
 from sidecar.commands.printing import about, ratio_or
-from sidecar.commands.status_facts import is_to_change
+from sidecar.commands.size_predicates import is_to_change
 from solver_lambda.documents.words import time_words
 
 # Curve and measurement are never quite the same.

@@ -10,9 +10,9 @@ from typing import Any
 
 from sidecar.base.glossary import WORDS, glossary_lines
 from sidecar.commands.arguments import add_command
-from sidecar.commands.explain_words import server_sentences
-from sidecar.commands.plan_details import reasons_once
-from sidecar.commands.plan_words import gain_words, no_plan_words, plan_in_short
+from sidecar.commands.explain.explain_words import server_sentences
+from sidecar.commands.plan.plan_details import reasons_once
+from sidecar.commands.plan.plan_words import gain_words, no_plan_words, plan_in_short
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, history_of, status_of
 from sidecar.commands.state_words import state_words
@@ -43,7 +43,7 @@ def last_plan_sentences(told: Mapping[str, Any], *, is_verbose: bool = True) -> 
     return found
 
 
-# As in sidecar/curves/remembered.py, which would import numpy: the shortest and the longest.
+# As in sidecar/curves/decaying_counts.py, which would import numpy: the shortest and the longest.
 _SHORTEST, _LONGEST = 1 / 12, 6
 
 

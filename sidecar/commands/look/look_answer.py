@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sidecar.commands.look_progress import NOTHING_KNOWN
+from sidecar.commands.look.look_progress import NOTHING_KNOWN
 from sidecar.look.look_plan import LookPlan
 from sidecar.look.looking import Refused
 from sidecar.look.server_look import Seen

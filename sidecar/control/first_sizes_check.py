@@ -16,7 +16,7 @@ from solver_lambda.documents.units import format_size
 MOST_CUT_RATIO = 0.1
 
 
-def check_first_cut(
+def check_first_sizes(
     actuator: Actuator, readings: Mapping[str, ServerReading], *, is_saved: bool
 ) -> None:
     """Check before any size is set: no cache is to be emptied by what is not known yet.

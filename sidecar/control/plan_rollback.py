@@ -12,7 +12,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.base.time_of_day import time_of_day
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
-from sidecar.control.part_taken_back import sizes_with_one_back
+from sidecar.control.one_server_rollback import sizes_with_one_back
 from sidecar.control.plan_outcome import Check, PlanOutcome
 from sidecar.control.room_givers import RoomGivers
 from sidecar.curves.read_counts import ReadCounts
@@ -33,7 +33,7 @@ _FIRST_CYCLE_SECONDS = 3600.0  # until a plan says how long one is
 _ROOM_RATIO = 0.05
 
 
-class PlanVerification:
+class PlanRollback:
     """Judges the plans of one sidecar; called under the lock that keeps plans and observations
     apart.
 

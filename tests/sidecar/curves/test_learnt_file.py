@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from sidecar.base.metrics import Metrics
+from sidecar.curves.decaying_counts import HALF_LIVES
 from sidecar.curves.guarded_monitor import GuardedMonitor
-from sidecar.curves.learnt import learnt_of, restore
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.remembered import HALF_LIVES
+from sidecar.curves.monitor_snapshot import learnt_of, restore
 from sidecar.curves.warm_up import BLOCK_READS
-from sidecar.learnt_curves import LearntCurves
+from sidecar.learnt_file import LearntFile
 from sidecar.samples.batch import Batch
 from sidecar.samples.sampler_key import SamplerKey
 from sidecar.state.state_store import StateStore
@@ -81,10 +81,10 @@ def test_one_that_cannot_be_written_takes_no_other_with_it(
     assert last is not None
     monitors["bad"].last_batch = replace(last, salt_id=1 << 80)
     keys = {name: SamplerKey() for name in monitors}
-    LearntCurves(tmp_path / "state", monitors, keys).save()
+    LearntFile(tmp_path / "state", monitors, keys).save()
     assert metrics.value("monitors_begun_anew") == 1
     found = {name: GuardedMonitor(name, config, metrics) for name in monitors}
-    LearntCurves(tmp_path / "state", found, keys)
+    LearntFile(tmp_path / "state", found, keys)
     assert found["good"].learnt
     assert not found["bad"].learnt
 
@@ -203,7 +203,7 @@ def test_it_is_on_file(
 
     monitor = guarded()
     monitor.observe(STATS, BUDGET)
-    curves = LearntCurves(state, {"s.0": monitor}, defaultdict(SamplerKey))
+    curves = LearntFile(state, {"s.0": monitor}, defaultdict(SamplerKey))
     take(monitor, first)
     monitor.step(60.0)
     (folder / ".state.json.curves.a1b2c3d4").write_bytes(b"half of it")  # by one that was killed
@@ -214,16 +214,16 @@ def test_it_is_on_file(
     assert (path.name, path.stat().st_mode & 0o777) == ("state.json.curves", 0o600)
     anew = guarded()
     key = SamplerKey()
-    again = LearntCurves(state, {"s.0": anew, "other": guarded()}, {"s.0": key})
+    again = LearntFile(state, {"s.0": anew, "other": guarded()}, {"s.0": key})
     assert anew.learnt is not None
     assert key.threshold == monitor.shards.threshold  # at which its keys are known
     # With another P that is no T at all, and CONFIG SET refused it for ever.
-    LearntCurves(state, {"s.0": guarded()}, {"s.0": key}, 65_536)
+    LearntFile(state, {"s.0": guarded()}, {"s.0": key}, 65_536)
     assert key.threshold == 0
     again.save()  # of who has taken nothing yet nothing is lost
     third = guarded()
     third.observe(STATS, BUDGET)
-    LearntCurves(state, {"s.0": third}, defaultdict(SamplerKey))
+    LearntFile(state, {"s.0": third}, defaultdict(SamplerKey))
     take(third, second[:1])
     assert len(third.shards) >= len(monitor.shards)
     assert third.learnt is None
@@ -231,14 +231,14 @@ def test_it_is_on_file(
     for place in range(0, len(whole), len(whole) // 40):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         damaged = guarded()
-        LearntCurves(state, {"s.0": damaged}, defaultdict(SamplerKey))
+        LearntFile(state, {"s.0": damaged}, defaultdict(SamplerKey))
         assert damaged.learnt is None
     for text in (b"", whole[:-5000], whole[32:], bytes(len(whole))):
         path.write_bytes(text)
-        LearntCurves(state, {"s.0": damaged}, defaultdict(SamplerKey))
+        LearntFile(state, {"s.0": damaged}, defaultdict(SamplerKey))
         assert damaged.learnt is None
     assert f"curves are learnt anew: {path} cannot be read" in caplog.text
-    LearntCurves(None, {"s.0": damaged}, defaultdict(SamplerKey)).save()
+    LearntFile(None, {"s.0": damaged}, defaultdict(SamplerKey)).save()
 
 
 def read_all(server: LocalServer, keys: int) -> None:

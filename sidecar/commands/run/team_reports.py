@@ -7,7 +7,7 @@ import logging
 import threading
 from typing import Self
 
-from sidecar.commands.explain_words import server_sentences
+from sidecar.commands.explain.explain_words import server_sentences
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.daemon import Sidecar
 from sidecar.settings.team_report import report_document

@@ -11,8 +11,8 @@ from typing import Any
 from sidecar.base.time_of_day import time_of_day
 from sidecar.commands.arguments import add_command
 from sidecar.commands.curve_words import apart_words, hit_ratio_at
-from sidecar.commands.plan_details import print_details
-from sidecar.commands.plan_words import (
+from sidecar.commands.plan.plan_details import print_details
+from sidecar.commands.plan.plan_words import (
     became_words,
     decision_words,
     gain_words,

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.commands.look_answer import COLUMNS, Answer, rows
-from sidecar.commands.look_words import headline, notes
+from sidecar.commands.look.look_answer import COLUMNS, Answer, rows
+from sidecar.commands.look.look_words import headline, notes
 from sidecar.commands.printing import about, time_or
 from sidecar.look.server_look import Seen
 from solver_lambda.documents.plan import ServerPlan

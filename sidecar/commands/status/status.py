@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sidecar.commands.arguments import add_command, add_verbose
-from sidecar.commands.plan_words import refusals_words
+from sidecar.commands.plan.plan_words import refusals_words
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, size_or
 from sidecar.commands.running import client_despite, status_of, with_known_listeners
+from sidecar.commands.size_predicates import planned_bytes
 from sidecar.commands.state_words import state_words
-from sidecar.commands.status_facts import planned_bytes
-from sidecar.commands.status_gains import gains
-from sidecar.commands.status_total import print_total
-from sidecar.commands.status_verbose import (
+from sidecar.commands.status.status_gains import gains
+from sidecar.commands.status.status_total import print_total
+from sidecar.commands.status.status_verbose import (
     is_unfilled,
     kept_words,
     lag_words,
@@ -31,6 +31,7 @@ from sidecar.commands.status_verbose import (
 from sidecar.config.node import ServerConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
 from sidecar.servers.connection.redis_server import RedisServer
+from sidecar.servers.connection.sampling_method import sampler_of
 from sidecar.servers.connection.server_errors import (
     MissingRightError,
     ServerDownError,
@@ -38,7 +39,6 @@ from sidecar.servers.connection.server_errors import (
     WrongPasswordError,
     outage_words,
 )
-from sidecar.servers.connection.way_of_sampling import sampler_of
 from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.reader import DocumentError

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 
 from sidecar.base.plain_text import plain
-from sidecar.commands.mrc_options import (
+from sidecar.commands.mrc.mrc_options import (
     HIT_RATIO_STEPS,
     MOST_SIMULATED_POINTS,
     OPTIONS,
     POLICIES,
     MrcOptions,
 )
-from sidecar.commands.mrc_words import as_json, grid, in_words, spellings
+from sidecar.commands.mrc.mrc_words import as_json, grid, in_words, spellings
 from sidecar.mrc.trace_curve import TraceCurve, estimate_curve_of_file
 from sidecar.traces.file import STDIN, TraceError
-from sidecar.traces.reading import Reading, unused_columns
+from sidecar.traces.read_options import ReadOptions, unused_columns
 from sidecar.traces.registry import FORMATS
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ def execute(options: argparse.Namespace | MrcOptions) -> int:
             except TraceError as error:
                 code = max(code, _told(error))
         if options.plot and curves:
-            from sidecar.commands.mrc_picture import draw
+            from sidecar.commands.mrc.mrc_picture import draw
 
             draw(options.plot, curves, in_bytes=options.bytes)
     except TraceError as error:
@@ -214,14 +214,14 @@ def _at_the_sizes(
     sizes = grid(lru, options.points)
     if options.hit_ratio:
         sizes = sorted({*sizes, *grid(lru, HIT_RATIO_STEPS)})
-    reading = Reading(
+    read_options = ReadOptions(
         in_bytes=options.bytes,
         timed=options.ttl is not None,
         may_lack=unused_columns(in_bytes=options.bytes, timed=True),
         ticks_per_second=options.time_unit,
         reads=options.reads,
     )
-    file = (trace, options.format, reading)
+    file = (trace, options.format, read_options)
     how: dict[str, Any] = {"rate": options.rate, "salt": options.salt}
     if options.ttl is not None:
         from sidecar.mrc.timed_curve import timed_curve_of_file

@@ -1,0 +1,1 @@
+"""Holds ``spreds explain``: what it asks, works out and says."""

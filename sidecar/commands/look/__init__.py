@@ -1,0 +1,1 @@
+"""Holds ``spreds look``: what it asks, works out and says."""

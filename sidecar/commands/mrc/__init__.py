@@ -1,0 +1,1 @@
+"""Holds ``spreds mrc``: what it asks, works out and says."""

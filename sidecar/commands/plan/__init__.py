@@ -1,0 +1,1 @@
+"""Holds ``spreds plan``: what it asks, works out and says."""

@@ -1,0 +1,1 @@
+"""Holds ``spreds run``: the sidecar itself, and what it reports to teams."""

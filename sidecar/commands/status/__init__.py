@@ -1,0 +1,1 @@
+"""Holds ``spreds status``: what it asks, works out and says."""
