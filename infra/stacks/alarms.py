@@ -73,7 +73,7 @@ def raise_alarm(
 def add_cell_alarms(
     scope: Construct, *, name: str, function: aws_lambda.Function, topic: aws_sns.ITopic
 ) -> None:
-    """Add alarms of one cell's functions, for who wants them: each costs as much as half a node.
+    """Add alarms of one cell's functions, which are optional: each costs as much as half a node.
     What all installations have are those of the two dead-letter queues.
 
     These tell ``topic`` sooner, and of what ends in no queue: of failures, of throttling, of runs

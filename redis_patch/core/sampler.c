@@ -1,4 +1,5 @@
-/* The sampler's cold half: see sampler.h. */
+/* The sampler's cold half. The hot one, with the condition by which a key is sampled, is inline in
+ * sampler.h. */
 
 #include "sampler.h"
 

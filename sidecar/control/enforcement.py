@@ -67,8 +67,8 @@ class Enforcement:
             state.targets_bytes = shares | unread_sizes(servers, wanted, budget_bytes) | wanted
 
     def begin(self) -> str:
-        """Keep sizes from now on: those that there are, within the budget, or those to which the
-        servers were on the way; which of them are others, for people.
+        """Enforce sizes from now on: the present ones within the budget, or those to which the
+        servers were on the way. Return which of them changed, for people.
 
         Raises:
             DocumentError: as ``initial_sizes``.

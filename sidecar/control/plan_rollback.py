@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 # Doubled with each plan in a row that failed, from one cycle on.
 _MOST_DOUBLINGS = 5
 _FIRST_CYCLE_SECONDS = 3600.0  # until a plan says how long one is
-# Of its size, as room for others, that hardly changes what a server misses.
+# A server that lends less than this share of its size misses about as often as before.
 _ROOM_RATIO = 0.05
 
 

@@ -32,7 +32,8 @@ class UnfilledMemory:
         self, previous: ServerReading | None, reading: ServerReading, most_bytes: int = 0
     ) -> None:
         """Take the reading that ends a window, the one that began it, and the most that was used
-        between them: a job may come and go. Who evicted meanwhile was full, whoever looked when."""
+        between them: a job may come and go. A server that evicted keys between them was full, even
+        if neither reading shows it."""
         most_bytes = max(most_bytes, reading.counted_bytes)
         self._excess_ratio, self._served_by_bytes = 0.0, reading.maxmemory_bytes
         if previous is not None and reading.evicted_keys == previous.evicted_keys:

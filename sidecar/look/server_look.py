@@ -58,7 +58,7 @@ _STEPS_A_WINDOW = 2
 # Counts hardly fade within a look.
 _LOOKS_A_CYCLE = 12
 _FAILURES = 5
-# Of a server's size.
+# A curve reaches to this many times the server's size.
 _REACH = 2
 # Nothing is said of a server with fewer reads.
 _FEWEST_READS = 100

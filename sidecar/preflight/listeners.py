@@ -1,6 +1,6 @@
 """Finds which process listens at an address, as the kernel says: whoever does answers a connection.
 
-Whether the port for browsers and Prometheus is free, or the sidecar's.
+It tells whether the port for browsers and Prometheus is free, or the sidecar's.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sidecar.preflight.finding import Finding
 from solver_lambda.documents.keys import OBSERVATIONS_PREFIX, PLANS_PREFIX, plan_key
 
 _WHERE = "controller, function"
-# For each question.
+# Each question may take so long.
 LIMIT_SECONDS = 5.0
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "403")
 _ABSENT = ("ResourceNotFoundException", "404", "NotFound")

@@ -11,9 +11,8 @@ from sidecar.samples.zmtp import ZmtpError, ZmtpReader
 from solver_lambda.http.message import Peer
 from solver_lambda.http.peer import peer_credentials
 
-# That may wait of a server.
-QUEUE_BATCHES = 1024
-STRANGERS_BYTES = 4 * MAX_BATCH_BYTES  # that may wait of who has not shown a secret
+# A server may have so many batches that wait, and a peer that has shown no secret so many bytes.
+QUEUE_BATCHES, STRANGERS_BYTES = 1024, 4 * MAX_BATCH_BYTES
 
 
 class Connection:

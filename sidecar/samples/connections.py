@@ -32,7 +32,8 @@ _READ_BYTES = 256 << 10
 # a million samples a second are too many beside a plan that takes a second.
 _SWITCH_SECONDS = 0.001
 _PAUSE_SECONDS = 0.01
-# Taken in a turn, before anything is read; and of them, that wait for the other thread.
+# Connections that one turn accepts before it reads, and of them, those that may wait for the other
+# thread.
 _MOST_ACCEPTS, _MOST_KNOCKING = 256, 64
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 

@@ -67,7 +67,8 @@ class Actuator(WatchedServers):
         at_seconds, readings: of the last step, Unix time and who answered.
         latest, latest_least_bytes: what ``states`` and ``least_bytes`` said then: without a wait.
         too_small: then, the servers that can keep no key in the sizes that they are to have.
-        fallen, fitted: sizes before the budget fell; before and after it fell, or rose, and why.
+        fallen: remembers the sizes from before the budget fell.
+        fitted: sizes before, sizes after and why, for each time that the budget fell or rose.
     """
 
     def __init__(

@@ -48,10 +48,8 @@ _CLIENT = re.compile(
 _MOST_LINE = 4096
 # Seconds that the holder of a name, who may be anybody, is waited for.
 _PATIENCE_SECONDS = 0.5
-# So many that only connect keep nobody from asking.
-_BACKLOG = 4096
-# Of these, at the same time.
-_MOST_ENDING = 256
+# So many that only connect keep nobody from asking; so many connections are ended at a time.
+_BACKLOG, _MOST_ENDING = 4096, 256
 
 
 class ServerTakenError(Exception):

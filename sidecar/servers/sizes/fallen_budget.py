@@ -72,9 +72,8 @@ class FallenBudget:
         )
 
     def follow_plan(self, targets_bytes: Sizes, made_for_bytes: int, budget: MemoryBudget) -> None:
-        """Note a plan's sizes. Nobody is to have what it leaves of a whole budget. If resident
-        memory had lowered the budget when it was asked for, what came back since is theirs as
-        well."""
+        """Note a plan's sizes. What it leaves of a whole budget stays free. If resident memory had
+        lowered the budget when the plan was asked for, what came back since goes to the servers."""
         total = sum(self._store.now.before_fall_bytes.values()) if budget.source == "rss" else 0
         if budget.rss_budget_bytes is not None and made_for_bytes < budget.bytes:
             planned = sum(targets_bytes.values())

@@ -59,8 +59,8 @@ def reserved_for_unseen(
 ) -> int:
     """Return the bytes that belong to servers that are not among the seen. It is what is planned
     for them, as far as the seen (their sizes in ``seen_bytes``) leave it, and what they have in any
-    case. What one is to get that another one still has, which hangs too, is nothing that the others
-    must give."""
+    case. Memory that one silent server is to get from another silent server is not taken from
+    the others."""
     unseen = [state for state in states if state.name not in seen_bytes]
     planned = reserved_by_server(unseen)
     has_bytes = sum(int(min(planned[one.name], one.maxmemory_bytes)) for one in unseen)
