@@ -65,7 +65,7 @@ def wished(
     no such server."""
     from sidecar.observing.observed_minima import beside_wishes
     from sidecar.observing.team_wishes import believed_latency, is_immodest, with_wish
-    from sidecar.servers.sizes.budget_fit import half_share_bytes
+    from sidecar.servers.sizes.needed_shares import half_share_bytes
 
     servers = {server.name: server for server in observation.servers}
     if name not in servers:

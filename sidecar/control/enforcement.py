@@ -12,13 +12,9 @@ from sidecar.control.first_sizes_check import check_first_sizes, unread_sizes
 from sidecar.control.stopped_sizes import stopped_sizes
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.sizes.budget_fit import (
-    bounded_claims,
-    fitted_sizes,
-    too_large,
-    unmovable_bytes,
-)
+from sidecar.servers.sizes.budget_fit import bounded_claims, fitted_sizes, unmovable_bytes
 from sidecar.servers.sizes.initial_sizes import sizes_to_begin_with
+from sidecar.servers.sizes.needed_shares import too_large
 from sidecar.servers.sizes.promotions import follow_roles, held_by_replicas
 from sidecar.servers.sizes.shrink_floor import can_shrink
 from sidecar.servers.sizes.shrink_guard import Asked

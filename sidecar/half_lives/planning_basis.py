@@ -9,98 +9,28 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.curves.decaying_counts import DAY, HALF_LIVES_CYCLES, STEPS_A_CYCLE, WEEK, HalfLife
 from sidecar.curves.guarded_monitor import MOST_RATE
 from sidecar.curves.monitor import ServerMonitor
-from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.warm_up import WarmUp
+from sidecar.half_lives.chance_of_gain import chance_ratio
+from sidecar.half_lives.going_back import going_back, kept_for_bounds, kept_for_needs
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
 from sidecar.half_lives.hourly_reads import AGO_HOURS, HOUR_SECONDS, HourlyReads
-from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner, cost_of
+from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.units import format_duration
-from solver_lambda.planning.bounds import bounds_of
 from solver_lambda.planning.effective_access_time import AccessCost
 from solver_lambda.planning.problem_grid import shares
 from solver_lambda.planning.size_ranges import is_little_known
-
-
-def going_back(observation: Observation, sizes_bytes: Mapping[str, int]) -> Observation:
-    """Return the observation by which plans go back to these sizes, where a team's bounds leave the
-    choice."""
-    servers = []
-    for server in observation.servers:
-        if (size := sizes_bytes.get(server.name)) is not None:
-            if server.maximum_bytes is not None:
-                size = min(size, server.maximum_bytes)
-            size = max(size, server.minimum_bytes)
-            server = replace(server, minimum_bytes=size, maximum_bytes=size)
-        servers.append(server)
-    return replace(observation, servers=tuple(servers), goes_back=True)
-
-
-def kept_for_bounds(now: Observation, back: Observation) -> dict[str, int]:
-    """Return the sizes of servers of which ``back``, by its least sizes, breaks a bound that a team
-    set. The bound may be worth more to it than all that is lost by it. One that is not met takes no
-    half-life."""
-    return {
-        server.name: server.maxmemory_bytes
-        for server, then in zip(now.servers, back.servers, strict=True)
-        if server.keep_reason is None
-        for bound in bounds_of(server)
-        if bound.is_met(server.maxmemory_bytes) and not bound.is_met(then.minimum_bytes)
-    }
-
-
-def kept_for_needs(
-    now_bytes: Mapping[str, int], first_bytes: Mapping[str, int], needed_bytes: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the sizes of servers that hold what they cannot evict: with the first ones, others
-    would have made room for that."""
-    return {
-        name: min(size, first_bytes[name] + needed_bytes[name])
-        for name, size in now_bytes.items()
-        if name in needed_bytes
-    }
-
 
 # Sizes are planned already where a sidecar starts amid plans: nothing presses, and curves of a
 # minute have taken back plans of an hour.
 _AMID_PLANS_SECONDS = 600.0
 # A curve with such an error tells nothing; a smaller share of all weighted reads counts for little.
 _UNKNOWN_ERROR, _LEAST_SHARE = 0.5, 0.02
-
-
-def chance_ratio(
-    planner: VirtualPlanner,
-    counts: Mapping[str, ReadCounts],
-    half_life: HalfLife,
-    sizes_bytes: Mapping[str, int],
-    errors: float,
-) -> float:
-    """Return what the best plan seems to gain over sizes, of all cost, beyond what is proven.
-
-    The best of many divisions by a few sampled objects is one that those objects flatter. So each
-    group of them judges a plan that was made by all others (leave-one-out cross-validation); the
-    gain is proven as far as the mean of these exceeds so many of its standard ``errors``.
-    """
-    groups = planner.miss_costs(counts, half_life, by_group=True)
-    whole = groups.mean(axis=0)
-    now = planner.units(sizes_bytes)
-    total = cost_of(now, whole) + planner.hit_costs(counts, half_life)
-    if total <= 0:
-        return 0.0
-    seems = cost_of(now, whole) - cost_of(planner.plan(whole), whole)
-    gains = [
-        cost_of(now, own) - cost_of(planner.plan((whole * GROUPS - own) / (GROUPS - 1)), own)
-        for own in groups
-    ]
-    proven = float(np.mean(gains) - errors * np.std(gains, ddof=1) / np.sqrt(GROUPS))
-    return max(0.0, seems - proven) / total
 
 
 # Standard errors by which a gain must exceed zero: of a half-life whose plans were better than the

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sidecar.config.node import SidecarConfig
 from sidecar.curves.decaying_counts import CYCLE, HalfLife
 from sidecar.curves.read_counts import ReadCounts
-from sidecar.half_lives.planning_basis import chance_ratio
+from sidecar.half_lives.chance_of_gain import chance_ratio
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from sidecar.look.server_look import Seen
 from sidecar.observing.observer import observe

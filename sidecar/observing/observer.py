@@ -24,7 +24,7 @@ from sidecar.observing.team_wishes import believed_latency, effective, is_immode
 from sidecar.servers.connection.sampling_method import why_not_sampled
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.connection.unevictable import least_maxmemory_bytes
-from sidecar.servers.sizes.budget_fit import half_share_bytes, most_needed_bytes
+from sidecar.servers.sizes.needed_shares import half_share_bytes, most_needed_bytes
 from sidecar.state.sidecar_state import PendingRequest
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import MAX_REASON, Observation, ServerObservation

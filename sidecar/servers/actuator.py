@@ -27,10 +27,10 @@ from sidecar.servers.orderly_stop import leave_in_order
 from sidecar.servers.restoring import end_shrink_modes, go_on_restoring
 from sidecar.servers.server_watch import ServerWatch
 from sidecar.servers.side_by_side import answers, ask_all, one_comes_back
-from sidecar.servers.sizes.budget_fit import bounded_needs
 from sidecar.servers.sizes.fallen_budget import FallenBudget
 from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes
 from sidecar.servers.sizes.memory_budget import MemoryBudget
+from sidecar.servers.sizes.needed_shares import bounded_needs
 from sidecar.servers.sizes.observe_only import want_what_is_found
 from sidecar.servers.sizes.pace import PORTION_SECONDS, Pace
 from sidecar.servers.sizes.primaries import tell_primaries

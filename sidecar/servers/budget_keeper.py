@@ -21,14 +21,9 @@ from sidecar.base.rate_limit import RateLimit
 from sidecar.config.node import ServerConfig
 from sidecar.servers.actuator import Actuator
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.sizes.budget_fit import (
-    half_share_bytes,
-    is_about,
-    whole_needs,
-    with_minima_that_fit,
-    within_maxima,
-)
+from sidecar.servers.sizes.budget_fit import is_about, with_minima_that_fit, within_maxima
 from sidecar.servers.sizes.initial_sizes import initial_sizes
+from sidecar.servers.sizes.needed_shares import half_share_bytes, whole_needs
 from sidecar.servers.sizes.promotions import LastingKeys, follow_roles
 from sidecar.servers.sizes.reserved_memory import (
     counted_bytes,

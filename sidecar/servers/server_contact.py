@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 
 from sidecar.base.log_setup import BOUNDED
 from sidecar.base.metrics import Metrics
-from sidecar.servers.back_off import BackOff
 from sidecar.servers.connection.background_reading import PATIENCE_SECONDS, BackgroundReading
 from sidecar.servers.connection.redis_server import TIMEOUT_SECONDS, RedisServer
 from sidecar.servers.connection.server_errors import (
-    NobodyListensError,
     ServerDownError,
     ServerRefusedError,
-    ServerSilentError,
-    WrongPasswordError,
 )
 from sidecar.servers.connection.server_lock import (
     CurrentProcessLock,
@@ -28,22 +24,15 @@ from sidecar.servers.connection.server_lock import (
 )
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.servers.eviction_yield import EvictionYield
+from sidecar.servers.reachability import Reachability
+from sidecar.servers.unanswered_sizes import UnansweredSizes
 
 log = logging.getLogger(__name__)
 
-# A server that is down is asked again soon: a question that is refused costs next to nothing, but
-# where a stranger has its port, who listens is looked up each time: a sixth of a core at most. One
-# that hangs finds all questions when it goes on; to wait for it costs nothing.
-LEAST_RETRY_SECONDS = 0.05
-RETRY_RATIO = 0.5
-BUSY_RETRY_RATIO, LONGEST_BUSY_SECONDS = 5.0, 0.2
-PASSWORD_RETRY_SECONDS = 10.0
 # One server's answers may take so much of a core of ours, whatever is in them. An answer that took
 # less than the second figure is followed by no rest, and no rest is longer than the third: another
 # process may have come instead.
 _OWN_SHARE, _LITTLE_SECONDS, _MOST_REST_SECONDS = 0.05, 0.02, 5.0
-# Longer than most restarts take.
-GONE_SECONDS = 10.0
 
 
 def rest_seconds(own_seconds: float) -> float:
@@ -51,94 +40,6 @@ def rest_seconds(own_seconds: float) -> float:
     if own_seconds <= _LITTLE_SECONDS:
         return 0.0
     return min(own_seconds / _OWN_SHARE, _MOST_REST_SECONDS)
-
-
-class Reachability:
-    """Whether a server answers, and when it is asked again if it does not.
-
-    Attributes:
-        is_up: it answered when it was last asked.
-        error: why it did not; ``None`` if it did.
-        is_silent: it did not answer in time, and may still be there.
-        is_gone: nobody but strangers has listened for it for a while: what it held is free.
-    """
-
-    def __init__(self) -> None:
-        self.is_up = True
-        self.error: str | None = None
-        self.is_silent = False
-        self._asked_at = self._retry_at = 0.0
-        self._unread = BackOff()
-        self._gone_at: float | None = None
-
-    @property
-    def is_gone(self) -> bool:
-        return self._gone_at is not None and time.monotonic() - self._gone_at >= GONE_SECONDS
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is to be asked now."""
-        return self.is_up or time.monotonic() >= self._retry_at
-
-    def ask(self) -> None:
-        """Note that it is asked now."""
-        self._asked_at = time.monotonic()
-
-    def answer(self) -> bool:
-        """Note that it answered; return whether it had not before."""
-        is_back = not self.is_up
-        self._unread.reset()
-        self.is_up, self.error, self.is_silent = True, None, False
-        self._gone_at = None
-        return is_back
-
-    def lose(self, error: Exception) -> bool:
-        """Note that it did not answer, or not as it must; return whether it had before."""
-        self.error, self.is_silent = str(error), isinstance(error, ServerSilentError)
-        now = time.monotonic()
-        if not isinstance(error, NobodyListensError):
-            self._gone_at = None
-        elif self._gone_at is None:
-            self._gone_at = now
-        took_seconds = now - self._asked_at
-        busy_seconds = min(took_seconds, LONGEST_BUSY_SECONDS)
-        pause_seconds = max(
-            LEAST_RETRY_SECONDS, RETRY_RATIO * took_seconds, BUSY_RETRY_RATIO * busy_seconds
-        )
-        if not isinstance(error, ServerDownError):
-            # It answers, so it is asked less and less often.
-            pause_seconds = self._unread.fail()
-        if isinstance(error, WrongPasswordError):  # which is read again from its file each time
-            pause_seconds = min(pause_seconds, PASSWORD_RETRY_SECONDS)
-        self._retry_at = now + pause_seconds
-        was_up, self.is_up = self.is_up, False
-        return was_up
-
-
-# A network that was away sends again what it had taken, also of a connection that was given up.
-LATE_SECONDS = 120.0
-
-
-class UnansweredSizes:
-    """Keeps sizes that were sent to one server, which did not answer: they may still come into
-    force.
-
-    ``now``: seconds, of a clock that does not jump."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._sent_at: dict[object, float] = {}
-
-    def add(self, size_bytes: object) -> None:
-        """Note that it was sent just now, and nobody said what came of it."""
-        now = self._now()
-        recent = {size: at for size, at in self._sent_at.items() if now - at < LATE_SECONDS}
-        self._sent_at = {**recent, size_bytes: now}
-
-    def has(self, size_bytes: int) -> bool:
-        """Whether a server that has this size now may have it from us."""
-        sent_at = self._sent_at.get(size_bytes)
-        return sent_at is not None and self._now() - sent_at < LATE_SECONDS
 
 
 # The others wait so long for a server that is silent from the start: it may have any size.

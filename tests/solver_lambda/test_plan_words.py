@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from sidecar.control.plan_application import log_decision
+from sidecar.control.plan_announcement import log_decision
 from sidecar.plans.plan_gain import PlanGain
 from solver_lambda.documents.observation import Observation, ServerObservation
 from solver_lambda.documents.plan import AdaptationPlan, ServerPlan

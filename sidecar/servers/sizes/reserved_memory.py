@@ -7,12 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.config.node import ServerConfig
-from sidecar.servers.sizes.budget_fit import (
-    bounded_claims,
-    half_share_bytes,
-    with_minima_that_fit,
-    within_maxima,
-)
+from sidecar.servers.sizes.budget_fit import bounded_claims, with_minima_that_fit, within_maxima
+from sidecar.servers.sizes.needed_shares import half_share_bytes
 from sidecar.servers.sizes.sizes_in_words import limit_words
 from sidecar.servers.sizes.transitions import ServerState
 from solver_lambda.documents.units import format_size

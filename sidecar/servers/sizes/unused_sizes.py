@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.config.node import ServerConfig
 from sidecar.servers.connection.server_reading import ServerReading
-from sidecar.servers.sizes.budget_fit import half_share_bytes
+from sidecar.servers.sizes.needed_shares import half_share_bytes
 from sidecar.servers.sizes.primaries import primaries_of
 from sidecar.servers.sizes.promotions import held_bytes
 from sidecar.state.room_made import CLEARLY_LESS

@@ -17,7 +17,7 @@ from sidecar.controllers.embedded import EmbeddedController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.controllers.remote_with_fallback import RemoteWithFallback
 from sidecar.daemon import Sidecar
-from sidecar.half_lives.planning_basis import going_back
+from sidecar.half_lives.going_back import going_back
 from sidecar.plans.plan_check import TakePlan
 from sidecar.storage.store import FolderStore
 from solver_lambda.documents.keys import observation_key

@@ -13,8 +13,9 @@ from sidecar.config.node import SidecarConfig, read_config
 from sidecar.curves.decaying_counts import HALF_LIVES, STEPS_A_CYCLE
 from sidecar.curves.monitor import ServerMonitor
 from sidecar.curves.warm_up import BLOCK_READS
+from sidecar.half_lives.chance_of_gain import chance_ratio
 from sidecar.half_lives.half_life_selection import HalfLifeSelection
-from sidecar.half_lives.planning_basis import PlanningBasis, chance_ratio
+from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.half_lives.virtual_plans import PlannedServer, VirtualPlanner
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation, ServerObservation

@@ -14,8 +14,8 @@ from sidecar.curves.decaying_counts import CYCLE, HALF_LIVES, HalfLife
 from sidecar.curves.object_groups import GROUPS
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.half_lives import virtual_plans
+from sidecar.half_lives.chance_of_gain import chance_ratio
 from sidecar.half_lives.half_life_selection import VirtualDivision
-from sidecar.half_lives.planning_basis import chance_ratio
 from sidecar.half_lives.virtual_plans import UNITS, PlannedServer, VirtualPlanner, cost_of
 from tests.sidecar.counted_reads import MEBIBYTE, at_depth, count, step
 

@@ -11,7 +11,7 @@ from sidecar.servers import back_off, server_contact, server_watch, side_by_side
 from sidecar.servers.connection import background_reading, redis_server
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.server_errors import ServerDownError
-from sidecar.servers.server_contact import UnansweredSizes
+from sidecar.servers.unanswered_sizes import UnansweredSizes
 from tests.sidecar.actuated_node import BUDGET, ActuatedNode
 from tests.sidecar.fixtures import MakeNode
 from workloads.local_node import WAIT_LIMIT_SECONDS, wait_until

@@ -13,7 +13,7 @@ from sidecar.base.metrics import Metrics
 from sidecar.config.node import ServerConfig
 from sidecar.servers.budget_keeper import BudgetKeeper
 from sidecar.servers.connection.unevictable import is_too_small, least_maxmemory_bytes
-from sidecar.servers.sizes.budget_fit import bounded_needs
+from sidecar.servers.sizes.needed_shares import bounded_needs
 from sidecar.servers.sizes.transitions import ServerState
 from sidecar.state.state_store import Note, StateStore
 from tests.sidecar.actuated_node import MB
