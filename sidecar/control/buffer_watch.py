@@ -43,7 +43,7 @@ class BufferWatch:
         self._bursts: dict[str, _Bursts] = {}
         self.just_now: set[str] = set()
 
-    def look(
+    def take_readings(
         self, now_seconds: float, readings: Mapping[str, ServerReading]
     ) -> Iterator[tuple[str, str]]:
         """Count; yield each server whose first burst in an hour this is, with words for people."""

@@ -211,15 +211,17 @@ class ControlPlane:
                 self._take_over()
             readings = self._actuator.readings
             errors = self._actuator.errors()
-            for name, words in self.server_events.look(now_seconds, readings, errors):
+            for name, words in self.server_events.events(now_seconds, readings, errors):
                 has_bytes = one.maxmemory_bytes if (one := readings.get(name)) else 0
                 words += set_again(name, words, self._store.now, has_bytes)
                 self.history.add("server", words, server=name)
             for name in self.server_events.refusals.lasting(now_seconds):
                 self.verification.refused_writes(name)
             self.verification.lost_keys(self.server_events.buffers.just_now)
-            self.verification.look(readings)
-            self.series.look(now_seconds, readings, self.observation, self.predicted_hit_ratios())
+            self.verification.take_readings(readings)
+            self.series.take_readings(
+                now_seconds, readings, self.observation, self.predicted_hit_ratios()
+            )
 
     def fitted(
         self, before_bytes: Mapping[str, int], sizes_bytes: Mapping[str, int], why: str
@@ -288,7 +290,7 @@ class ControlPlane:
 
     def _conclude(self) -> None:
         with self._lock:
-            self.verification.look(self._actuator.read_all())
+            self.verification.take_readings(self._actuator.read_all())
             self.verification.conclude(self.observation)
 
     def _observed(self, observation: Observation) -> None:
@@ -311,7 +313,7 @@ class ControlPlane:
         real, slips = self._enforcement.sizes_in_force(), self._enforcement.contested()
         had = {**in_force_bytes, **{name: real[name] for name in real.keys() - slips}}
         self.verification.begin(plan, in_force_bytes, before_bytes)
-        self.verification.look(self._actuator.read_all())
+        self.verification.take_readings(self._actuator.read_all())
         for server in plan.servers:
             if server.maxmemory_bytes != server.maxmemory_before_bytes:
                 from_bytes = had.get(server.name, server.maxmemory_before_bytes)

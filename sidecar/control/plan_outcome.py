@@ -84,7 +84,7 @@ class PlanOutcome:
             for server in plan.servers
         ]
 
-    def look(
+    def take_readings(
         self, readings: Mapping[str, ServerReading | None], not_counted: Collection[str] = ()
     ) -> None:
         """Count what the servers say, again and again; of some, which have other sizes for now, not
@@ -94,7 +94,7 @@ class PlanOutcome:
         for server in self._servers:
             reading = readings.get(server.name)
             if reading is not None:
-                server.look(reading, counts=server.name not in not_counted)
+                server.take_reading(reading, counts=server.name not in not_counted)
 
     def begin_anew(self, name: str, why: str) -> None:
         """A server has lost keys to something else: what it misses counts when it is full again.

@@ -92,14 +92,16 @@ class PlanRollback:
             self._metrics.plans_checked.labels("not_checked").inc()
             self._history.add("check", words, cycle=outcome.cycle, verdict="not_checked")
 
-    def look(self, readings: Mapping[str, ServerReading | None]) -> None:
+    def take_readings(self, readings: Mapping[str, ServerReading | None]) -> None:
         """Count what the servers say, again and again; the part of a server whose keys go in vain
         is taken back at once."""
         beside, targets = self._beside_room(readings), self._store.now.targets_bytes
-        self._givers.look(readings, beside, targets, self._cycle_seconds or _FIRST_CYCLE_SECONDS)
+        self._givers.take_readings(
+            readings, beside, targets, self._cycle_seconds or _FIRST_CYCLE_SECONDS
+        )
         if self._outcome is None:
             return
-        self._outcome.look(readings, beside | self._givers.refilling)
+        self._outcome.take_readings(readings, beside | self._givers.refilling)
         for name in self._outcome.restarted:
             # What the others made of it is judged all the same.
             if not self._outcome.leave_out(name, f"{name} restarted"):

@@ -35,7 +35,7 @@ class RefusalWatch:
         self._before: dict[str, ServerReading] = {}
         self._refused: dict[str, _Refused] = {}
 
-    def look(
+    def take_readings(
         self, now_seconds: float, readings: Mapping[str, ServerReading]
     ) -> Iterator[tuple[str, str]]:
         """Count; yield once each server whose refusals last, with words for people."""

@@ -23,7 +23,7 @@ class RoomGivers:
         self._used_bytes: dict[str, int] = {}
         self._lost: dict[str, tuple[int, float]] = {}
 
-    def look(
+    def take_readings(
         self,
         readings: Mapping[str, ServerReading | None],
         giving: Collection[str],

@@ -55,7 +55,7 @@ class Series:
         self.mean_seconds: float | None = None
         self.unmeasured: list[str] = []
 
-    def look(
+    def take_readings(
         self,
         now_seconds: float,
         readings: Mapping[str, ServerReading],

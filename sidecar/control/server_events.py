@@ -22,11 +22,11 @@ class ServerEvents:
         self._outages = ServerOutages(run_ids)
         self.refusals, self.buffers = RefusalWatch(), BufferWatch()
 
-    def look(
+    def events(
         self, now_seconds: float, readings: Mapping[str, ServerReading], errors: Mapping[str, str]
     ) -> Iterator[tuple[str, str]]:
         """Yield a server and what happened to it, for people. ``errors``: why servers do not
         answer."""
-        yield from self._outages.look(now_seconds, readings, errors)
-        yield from self.buffers.look(now_seconds, readings)
-        yield from self.refusals.look(now_seconds, readings)
+        yield from self._outages.take_readings(now_seconds, readings, errors)
+        yield from self.buffers.take_readings(now_seconds, readings)
+        yield from self.refusals.take_readings(now_seconds, readings)

@@ -45,7 +45,7 @@ class ServerOutages:
         # By server: how many may be told, at the last look.
         self._may: dict[str, tuple[float, float]] = {}
 
-    def look(
+    def take_readings(
         self, now_seconds: float, readings: Mapping[str, ServerReading], errors: Mapping[str, str]
     ) -> Iterator[tuple[str, str]]:
         """Yield the server and what happened to it, for people. ``errors``: why servers do not

@@ -44,7 +44,7 @@ class EvictingSteadily:
         self._is_usual = True
         self._times = 0
 
-    def look(self, reading: ServerReading, *, is_usual: bool) -> bool:
+    def take_reading(self, reading: ServerReading, *, is_usual: bool) -> bool:
         """Whether it evicts for its own keys. ``is_usual``: nothing but keys takes memory now."""
         first = self._first = self._first or reading
         self._is_usual &= is_usual
@@ -120,7 +120,7 @@ class ServerOutcome:
     def miss_ratio(self) -> float:
         return self.misses / self.reads if self.reads else 0.0
 
-    def look(self, reading: ServerReading, *, counts: bool = True) -> None:
+    def take_reading(self, reading: ServerReading, *, counts: bool = True) -> None:
         last, self._last = self._last, reading
         self.is_restarted |= last is not None and last.run_id != reading.run_id
         if last is None or last.run_id != reading.run_id:
@@ -128,7 +128,9 @@ class ServerOutcome:
             return
         self._least_baseline_bytes = min(self._least_baseline_bytes, reading.baseline_bytes)
         usual_bytes = self._least_baseline_bytes + _USUAL_RATIO * reading.size_bytes
-        evicts = self._evicting.look(reading, is_usual=reading.baseline_bytes <= usual_bytes)
+        evicts = self._evicting.take_reading(
+            reading, is_usual=reading.baseline_bytes <= usual_bytes
+        )
         self._refills = self._refills and not (evicts or self._is_full_of_keys(reading))
         if not counts or self._refills:
             return

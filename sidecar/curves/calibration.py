@@ -46,7 +46,7 @@ class Calibration:
         """Return the ``maxmemory`` that holds no key, of a server with this baseline."""
         return max(0, baseline_bytes + self.fixed_bytes)
 
-    def look(self, reading: ServerReading, shards: Shards) -> float:
+    def take_reading(self, reading: ServerReading, shards: Shards) -> float:
         """Learn from a reading. The mean weight of the objects that the server holds is compared
         with the memory that its keys take. (The most recent ones would not do. Eviction by samples
         leaves some that are old, and with them other sizes.)

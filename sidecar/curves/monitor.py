@@ -250,7 +250,7 @@ class ServerMonitor:
             self._depth_bytes if evicts else 0.0,
             self.shards.pinned_bytes,
         )
-        self._unfilled.look(previous, reading, window.most_used_bytes if window else 0)
+        self._unfilled.take_reading(previous, reading, window.most_used_bytes if window else 0)
         if previous is None or previous.instance != reading.instance:
             return None
         seconds = reading.at_seconds - previous.at_seconds
@@ -346,7 +346,7 @@ class ServerMonitor:
         self.shards.fit_simulation()
 
     def _calibrate(self, reading: ServerReading) -> None:
-        heavier = round(self.calibration.look(reading, self.shards))
+        heavier = round(self.calibration.take_reading(reading, self.shards))
         weight = self.calibration.object_bytes
         if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
             self.counts.histogram.stretch(weight / max(1.0, weight - heavier))

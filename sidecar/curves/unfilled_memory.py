@@ -28,7 +28,7 @@ class UnfilledMemory:
         self._served_by_bytes = 0
         self._excess_ratio = self._miss_ratio = 0.0
 
-    def look(
+    def take_reading(
         self, previous: ServerReading | None, reading: ServerReading, most_bytes: int = 0
     ) -> None:
         """Take the reading that ends a window, the one that began it, and the most that was used

@@ -147,8 +147,8 @@ class BudgetKeeper:
     def _take_note(self) -> None:
         while self._actuator.fitted:
             self._tell(*self._actuator.fitted.popleft())
-        self._lasting_keys.look(self._actuator.readings)
-        self._squeezed.look(self._actuator.readings)
+        self._lasting_keys.take_readings(self._actuator.readings)
+        self._squeezed.take_readings(self._actuator.readings)
 
     def _plan_what_lasts(self) -> None:
         """Replicas got room for keys that were new: what has lasted since is planned for them."""

@@ -56,7 +56,7 @@ class LastingKeys:
         self.bytes: dict[str, int] = {}
         self._seen: dict[str, deque[tuple[float, int]]] = {}
 
-    def look(self, readings: Mapping[str, ServerReading]) -> None:
+    def take_readings(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
         held = held_by_replicas(readings)
         self._seen = {name: self._seen.get(name, deque()) for name in held}

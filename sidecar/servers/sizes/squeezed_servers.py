@@ -34,7 +34,7 @@ class SqueezedServers:
         self._evicted: dict[str, int] = {}
         self._held: dict[str, _Held] = {}
 
-    def look(self, readings: Mapping[str, ServerReading]) -> None:
+    def take_readings(self, readings: Mapping[str, ServerReading]) -> None:
         """Take what servers said last."""
         for name, one in readings.items():
             before = self._evicted.get(name, one.evicted_keys)

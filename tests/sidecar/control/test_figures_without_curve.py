@@ -119,7 +119,7 @@ def test_the_picture_over_time_predicts_nothing_by_a_curve_that_says_nothing() -
         readings = {"a": sampled, "b": sampled}
         observation = Observation("n", 1, 1.0, 60.0, 20 * MB, (known, guess))
         predicted = predicted_hit_ratios(observation, readings, {})
-        series.look(float(second), readings, observation, predicted)
+        series.take_readings(float(second), readings, observation, predicted)
     assert predicted == {"a": pytest.approx(0.9)}
     table = series.table()
     assert table["servers"]["b"]["predicted_hit_ratio"] == [None, None]

@@ -108,8 +108,10 @@ def after(
     of the window, sampled at this rate, A would have missed ``a_before`` with what it had."""
     sizes = {"a": 16 * MB, "b": 4 * MB}
     misses = {"a": 1000, "b": round(10_000 * missed)}
-    made.look({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
-    made.look({n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()})
+    made.take_readings({n: reading(n, 0, 0, size, size) for n, size in sizes.items()})
+    made.take_readings(
+        {n: reading(n, 10_000 - misses[n], misses[n], s, s) for n, s in sizes.items()}
+    )
     if by_curve:
         a_curve = {10 * MB: a_before, 16 * MB: 0.1}
         counts = {"a": Counted(1000, a_curve), "b": Counted(1000, by_curve)}
@@ -161,9 +163,11 @@ def test_look_ups_that_no_sampler_counts_are_no_harm_of_a_plan(
 ) -> None:
     """Half of what the server counted may be EXISTS of one absent key."""
     made = promise(predicted=0.1)
-    made.look({name: reading(name, 0, 0, 10 * MB, 10 * MB) for name in "ab"})
+    made.take_readings({name: reading(name, 0, 0, 10 * MB, 10 * MB) for name in "ab"})
     counts = {"a": (9000, 1000), "b": (4500, 5500)}
-    made.look({name: reading(name, *read, 10 * MB, 10 * MB) for name, read in counts.items()})
+    made.take_readings(
+        {name: reading(name, *read, 10 * MB, 10 * MB) for name, read in counts.items()}
+    )
     sampled = 10_000 * (1 - looked_up)
     made.step({"a": Counted(1000, FLAT), "b": Counted(sampled / 10, FLAT)}, 10.0)
     assert made.check().verdict == verdict
@@ -220,8 +224,8 @@ def test_what_a_filling_cache_does_not_hold_is_not_promised() -> None:
     made = promise(predicted=0.1)
     grown = reading("a", 10_000, 0, 16 * MB, 12 * MB)
     b = [reading("b", hits, misses, 4 * MB, 4 * MB) for hits, misses in ((0, 0), (9000, 1000))]
-    made.look({"a": replace(reading("a", 0, 0, 16 * MB, 10 * MB)), "b": b[0]})
-    made.look({"a": grown, "b": b[1]})
+    made.take_readings({"a": replace(reading("a", 0, 0, 16 * MB, 10 * MB)), "b": b[0]})
+    made.take_readings({"a": grown, "b": b[1]})
     assert made.check().predicted_seconds == pytest.approx(CACHE + 0.1 * 0.1)
 
 
@@ -273,7 +277,7 @@ def test_too_few_reads_are_not_judged() -> None:
 def test_counters_that_go_back_are_left_out() -> None:
     made = promise(predicted=0.1)
     for hits in (50_000, 10, 20_010):
-        made.look({name: reading(name, hits, 0, 4 * MB, 4 * MB) for name in "ab"})
+        made.take_readings({name: reading(name, hits, 0, 4 * MB, 4 * MB) for name in "ab"})
     assert [server.reads for server in made._servers] == [20_000, 20_000]
 
 
@@ -312,7 +316,7 @@ def outcome_of(servers: dict[str, tuple[int, int, int, float, float]]) -> PlanOu
     )
     made = PlanOutcome(observation, plan, dict.fromkeys(servers, 10 * MB))
     for came in (0, 1):
-        made.look(
+        made.take_readings(
             {
                 name: reading(name, came * hits, came * misses, (10 + more) * MB, 4 * MB)
                 for name, (more, hits, misses, _, _) in servers.items()
@@ -393,7 +397,7 @@ def test_what_somebody_else_did_meanwhile_is_no_harm_of_a_plan(how: str) -> None
     if how == "restart":
         for name in ("a", "b"):
             begun = replace(reading(name, 0, 0, 16 * MB, MB), run_id="e" * 40)
-            verification.look({name: begun})
+            verification.take_readings({name: begun})
         why = "b restarted"
     else:
         why = "sizes were changed: room for what a cannot evict"
@@ -438,7 +442,7 @@ def test_who_restarts_excuses_nobody_else() -> None:
     made = promise(predicted=0.2)
     verification, _, back = taking_back(made)
     after(made, 0.8, FLAT)
-    verification.look({"a": replace(reading("a", 0, 0, 16 * MB, MB), run_id="e" * 40)})
+    verification.take_readings({"a": replace(reading("a", 0, 0, 16 * MB, MB), run_id="e" * 40)})
     assert verification._outcome is made
     counts = {"a": Counted(1000, {10 * MB: 0.1, 16 * MB: 0.1}), "b": Counted(1000, FLAT)}
     verification.step(counts, 10.0)
@@ -448,7 +452,7 @@ def test_who_restarts_excuses_nobody_else() -> None:
 def test_who_keeps_his_size_and_restarts_leaves_the_mean_of_the_others() -> None:
     made = outcome_of({"a": (-2, 500, 4500, 0.1, 1.0), "b": (0, 4500, 500, 0.1, 1.0)})
     verification, _, back = taking_back(made)
-    verification.look({"b": replace(reading("b", 0, 0, 10 * MB, MB), run_id="e" * 40)})
+    verification.take_readings({"b": replace(reading("b", 0, 0, 10 * MB, MB), run_id="e" * 40)})
     assert made.check().verdict == "failed"
     verification.conclude()
     assert len(back) == 1
@@ -476,12 +480,12 @@ def test_what_a_server_misses_that_lost_keys_to_buffers_counts_when_it_is_full_a
     after(made, 0.2, FLAT)
     verification.lost_keys({"b"})
     lost = reading("b", 8_000, 9_000, 4 * MB, MB)
-    made.look({"b": lost})
+    made.take_readings({"b": lost})
     made.step({name: Counted(1000, FLAT) for name in "ab"}, 10.0)
     assert made.refuted is None
     full = replace(lost, counted_bytes=4 * MB, keyspace_misses=9_001)
-    made.look({"b": full})
-    made.look({"b": replace(full, keyspace_misses=12_001)})
+    made.take_readings({"b": full})
+    made.take_readings({"b": replace(full, keyspace_misses=12_001)})
     made.step({name: Counted(301, FLAT) for name in "ab"}, 10.0)
     assert made.refuted is not None
     assert made.refuted[0] == "b"
@@ -544,9 +548,9 @@ def test_a_curve_is_refuted_by_a_thousand_sampled_reads_of_a_server_with_less_th
 ) -> None:
     def refuted(size_bytes: int, share: float = 1.0) -> bool:
         made = promise(predicted=0.2)
-        made.look({"b": reading("b", 0, 0, size_bytes, size_bytes)})
+        made.take_readings({"b": reading("b", 0, 0, size_bytes, size_bytes)})
         half = reads // 2
-        made.look({"b": reading("b", half, half, size_bytes, size_bytes)})
+        made.take_readings({"b": reading("b", half, half, size_bytes, size_bytes)})
         counts = {name: Counted(reads / 10 * share, FLAT) for name in "ab"}
         made.step(counts, 10.0)
         return made.refuted is not None
@@ -580,7 +584,7 @@ def test_what_comes_beside_room_for_others_does_not_count_and_ends_no_judgement(
         with verification._store.update() as state:
             state.make_room(room)
         sizes = has if room else before
-        verification.look(
+        verification.take_readings(
             {name: reading(name, 0, misses * (name == "b"), s, s) for name, s in sizes.items()}
         )
 
@@ -610,7 +614,7 @@ def test_a_plan_is_not_judged_by_what_was_lost_to_room_before_it(
         with verification._store.update() as state:
             state.make_room(room)
         sizes = has if room else before
-        verification.look(
+        verification.take_readings(
             {
                 name: reading(name, 0, misses * (name == "b"), s, used_bytes if name == "b" else s)
                 for name, s in sizes.items()
@@ -636,7 +640,7 @@ def test_who_evicts_steadily_is_full_of_large_values() -> None:
     def look(at_seconds: float, evicted_keys: int, *, is_usual: bool = True) -> bool:
         one = reading("a", 0, 0, 16 * MB, 12 * MB)
         one = replace(one, at_seconds=at_seconds, evicted_keys=evicted_keys)
-        return steadily.look(one, is_usual=is_usual)
+        return steadily.take_reading(one, is_usual=is_usual)
 
     # For a client's buffers, between two looks or longer, and then it fills.
     assert not look(0.0, 0)

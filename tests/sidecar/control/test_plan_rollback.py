@@ -175,7 +175,7 @@ def test_one_whose_counters_lie_goes_back_alone(
         more=MORE.replace('maximum_age = "6s"', 'maximum_age = "1h"'),
     )
     liar = Liar()
-    look, back_to = PlanRollback.look, Enforcement.back_to
+    look, back_to = PlanRollback.take_readings, Enforcement.back_to
     step = PlanRollback.step
 
     def lie(verification: PlanRollback, readings: Mapping[str, ServerReading | None]) -> None:
@@ -197,7 +197,7 @@ def test_one_whose_counters_lie_goes_back_alone(
         liar.after = back_to(enforcement, wanted, purpose, way)
         return liar.after
 
-    monkeypatch.setattr(PlanRollback, "look", lie)
+    monkeypatch.setattr(PlanRollback, "take_readings", lie)
     monkeypatch.setattr(PlanRollback, "step", lie_in_samples)
     monkeypatch.setattr(Enforcement, "back_to", note)
     with Load(list(servers.values()), (400, 40_000, 40_000)), sidecar_in_thread(path) as sidecar:

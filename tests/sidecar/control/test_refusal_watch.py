@@ -38,28 +38,28 @@ def test_a_server_without_memory_for_writes_is_told_once_that_lasts(
 ) -> None:
     server = start_server("8mb", **{"maxmemory-policy": "volatile-lru"})
     watch = RefusalWatch()
-    assert list(watch.look(0.0, {"a": _read(server)})) == []
+    assert list(watch.take_readings(0.0, {"a": _read(server)})) == []
     server.client.set("kept", b"x" * 2 * MB)
     server.client.config_set("maxmemory", 2 * MB)
-    assert list(watch.look(1.0, {"a": _refuse(server, 3)})) == []
+    assert list(watch.take_readings(1.0, {"a": _refuse(server, 3)})) == []
     (problem,) = watch.problems(1.0 + REFUSED_OVER_SECONDS)
     assert problem.startswith("a refused 3 writes since ")
     assert ": it used " in problem
     assert " of 2 MiB, and " in problem
     assert list(watch.problems(1.1 + REFUSED_OVER_SECONDS)) == []
-    assert list(watch.look(0.9 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
+    assert list(watch.take_readings(0.9 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
     assert watch.lasting(0.9 + LASTS_SECONDS) == []
-    ((name, words),) = watch.look(1.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})
+    ((name, words),) = watch.take_readings(1.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})
     assert (name, words[:24]) == ("a", "a refuses writes: it use")
     assert watch.lasting(1.0 + LASTS_SECONDS) == ["a"]
     assert watch.lasting(1.0 + 2 * LASTS_SECONDS) == []
-    assert list(watch.look(2.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
+    assert list(watch.take_readings(2.0 + LASTS_SECONDS, {"a": _refuse(server, 1)})) == []
     assert next(watch.problems(2.0 + LASTS_SECONDS)).startswith("a refused 6 writes since ")
     # After a while without any it is another event.
     later = 3.0 + LASTS_SECONDS + REFUSED_OVER_SECONDS
-    assert list(watch.look(later, {"a": _refuse(server, 1)})) == []
+    assert list(watch.take_readings(later, {"a": _refuse(server, 1)})) == []
     assert next(watch.problems(later)).startswith("a refused a write since ")
-    assert len(list(watch.look(later + LASTS_SECONDS, {"a": _refuse(server, 1)}))) == 1
+    assert len(list(watch.take_readings(later + LASTS_SECONDS, {"a": _refuse(server, 1)}))) == 1
 
 
 def test_what_has_another_reason_and_another_process_are_not_told(
@@ -68,24 +68,24 @@ def test_what_has_another_reason_and_another_process_are_not_told(
     server = start_server("8mb")
     watch = RefusalWatch()
     first = _read(server)
-    assert list(watch.look(1.0, {"a": first})) == []
+    assert list(watch.take_readings(1.0, {"a": first})) == []
     server.client.execute_command("ACL", "SETUSER", "default", "-set")
     with suppress(redis.exceptions.NoPermissionError):
         server.client.set("key", b"x")
     refused = _read(server)
     assert refused.refused_writes == 1
-    assert list(watch.look(2.0, {"a": refused})) == []
+    assert list(watch.take_readings(2.0, {"a": refused})) == []
     # Of large values it may evict more in a second than it holds, and is full.
     turned_over = replace(
         refused, evicted_keys=100, keys=10, refused_writes=99, counted_bytes=7 * MB
     )
-    assert list(watch.look(2.2, {"a": turned_over})) == []
+    assert list(watch.take_readings(2.2, {"a": turned_over})) == []
     # A full server has a little more than its limit now and then, and evicts.
     full = replace(refused, counted_bytes=9 * MB, keys=1000, refused_writes=199)
-    assert list(watch.look(2.5, {"a": full})) == []
+    assert list(watch.take_readings(2.5, {"a": full})) == []
     assert list(watch.problems(2.5)) == []
     other = replace(refused, run_id="e" * 40, refused_writes=9, counted_bytes=9 * MB)
-    assert list(watch.look(3.0, {"a": other})) == []
+    assert list(watch.take_readings(3.0, {"a": other})) == []
     assert list(watch.problems(3.0)) == []
 
 
@@ -97,11 +97,11 @@ def test_values_for_which_there_is_no_room_are_told_though_they_are_gone_again(
     watch, told = RefusalWatch(), list[tuple[str, str]]()
     for second in range(int(LASTS_SECONDS) + 2):
         server.client.mset({f"key{place}": b"x" * 20_000 for place in range(40)})
-        told += list(watch.look(float(second), {"a": _read(server)}))
+        told += list(watch.take_readings(float(second), {"a": _read(server)}))
         with redis.Redis.from_url(server.url) as large, suppress(redis.OutOfMemoryError):
             large.set("large", b"x" * 5 * MB)
         # What it sent is held for it until it is gone.
         wait_until(lambda: _read(server).counted_bytes < 2 * MB, lambda: _read(server))
-        told += list(watch.look(second + 0.5, {"a": _read(server)}))
+        told += list(watch.take_readings(second + 0.5, {"a": _read(server)}))
     assert [words[:24] for _, words in told] == ["a refuses writes: a valu"]
     assert "a value takes more than 4 MiB have room for" in next(watch.problems(second + 0.5))

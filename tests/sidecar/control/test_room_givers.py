@@ -16,7 +16,7 @@ def test_who_gave_room_refills_until_it_holds_what_it_held() -> None:
 
     def look(at_seconds: float, used_mb: float, *, gives: bool = False) -> bool:
         reading = replace(STATS, counted_bytes=int(used_mb * MB), at_seconds=at_seconds)
-        givers.look({"a": reading, "b": None}, {"a"} if gives else (), targets, 3600.0)
+        givers.take_readings({"a": reading, "b": None}, {"a"} if gives else (), targets, 3600.0)
         return "a" in givers.refilling
 
     assert not look(0, 20)

@@ -19,7 +19,7 @@ def test_reads_are_those_of_ten_seconds_or_of_the_last_point_but_one(
     hits = {at: 100 * at if at < 300 else 30_000 + 50 * (at - 300) for at in range(600)}
     for at in range(600):
         reading = replace(STATS, keyspace_hits=hits[at], keyspace_misses=10 * at, at_seconds=at)
-        series.look(at, {"a": reading}, None, {})
+        series.take_readings(at, {"a": reading}, None, {})
         if at % window_seconds == 0 and at >= window_seconds:
             seen = hits[at] - hits[at - window_seconds]
             reads = seen + 10 * window_seconds
@@ -33,7 +33,7 @@ def test_another_process_counts_from_its_own_beginning() -> None:
         run_id = "old" if at < 15 else "new"
         since = at if at < 15 else at - 15
         reading = replace(STATS, run_id=run_id, keyspace_hits=30 * since, at_seconds=at)
-        series.look(at, {"a": reading}, None, {})
+        series.take_readings(at, {"a": reading}, None, {})
         if at not in (0, 15):
             assert series.reads_per_second["a"] == pytest.approx(30)
         else:

@@ -33,7 +33,7 @@ class Node:
     def at(self, seconds: float, found: ServerReading | None) -> list[str]:
         readings: dict[str, Any] = {"pages": found} if found else {}
         errors = {} if found else {"pages": "connection refused"}
-        return [words for _, words in self.events.look(1000.0 + seconds, readings, errors)]
+        return [words for _, words in self.events.take_readings(1000.0 + seconds, readings, errors)]
 
 
 def test_an_outage_and_a_restart() -> None:

@@ -24,7 +24,7 @@ def looks(*readings: ServerReading) -> UnfilledMemory:
     unfilled = UnfilledMemory()
     previous = None
     for reading in readings:
-        unfilled.look(previous, reading)
+        unfilled.take_reading(previous, reading)
         previous = reading
     return unfilled
 
@@ -52,7 +52,7 @@ def test_a_job_that_came_and_went_between_two_looks_counts(
     """Empty at both ends of each window, and 24 MiB of keys were read in between."""
     unfilled, readings = UnfilledMemory(), [at(0, 6), at(30, 6), at(70, 6)]
     for previous, reading in pairwise(readings):
-        unfilled.look(previous, reading, round(most_mb * MB))
+        unfilled.take_reading(previous, reading, round(most_mb * MB))
     assert unfilled.enough_bytes(4200.0, CYCLE) == (enough_mb and round(enough_mb * MB))
 
 
@@ -122,7 +122,7 @@ def test_a_curve_whose_edge_is_off_is_refuted_by_hits(
     assert curve.miss_ratio([known_mb * MB, 40 * MB]) == pytest.approx([0.0, 0.0], abs=1e-6)
     assert curve.miss_ratio(0.96 * used_mb * MB) == LOOP.miss_ratio(0.96 * used_mb * MB)
     # Nor do a few reads, or what was served with more than it has now.
-    unfilled.look(full, replace(full, at_seconds=120.0))
+    unfilled.take_reading(full, replace(full, at_seconds=120.0))
     assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)
     unfilled.compare(ServedReads(900, 0), 558, 1.0)
     assert unfilled.agreed(LOOP, full, CYCLE) == (LOOP, None)

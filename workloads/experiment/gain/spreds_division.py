@@ -73,7 +73,7 @@ class VerifiedPlans:
     def look(self, readings: Mapping[str, ServerReading]) -> None:
         """Count what the servers say."""
         if self._promise is not None:
-            self._promise.look(readings)
+            self._promise.take_readings(readings)
 
     def step(self, counts: Mapping[str, ReadCounts], seconds: float) -> None:
         """A step of the curves is over."""

@@ -440,7 +440,7 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
 
     def look(at_seconds: float, keys_mb: int) -> int | None:
         one = replace(replica, at_seconds=at_seconds, counted_bytes=keys_mb * MB)
-        lasting.look({"a": one})
+        lasting.take_readings({"a": one})
         return lasting.bytes.get("a")
 
     for place in range(3000):  # as while sizes move
@@ -450,7 +450,7 @@ def test_keys_last_that_were_there_for_a_minute_however_often_one_looks() -> Non
     for place in range(59):
         assert look(61.0 + place, 32) == held_bytes(replace(replica, counted_bytes=16 * MB))
     assert look(121.0, 32) == held_bytes(replace(replica, counted_bytes=32 * MB))
-    lasting.look({"a": replace(replica, role="master")})
+    lasting.take_readings({"a": replace(replica, role="master")})
     assert lasting.bytes == {}
 
 
@@ -463,7 +463,7 @@ def test_who_evicted_was_squeezed_until_somebody_empties_it() -> None:
         one = replace(STATS, role=role, evicted_keys=evicted_keys, keys=keys)
         counted = one.unevictable_bytes + keys * each
         one = replace(one, counted_bytes=counted, at_seconds=float(next(at_seconds)))
-        squeezed.look({"a": one})
+        squeezed.take_readings({"a": one})
         return "a" in squeezed.names
 
     assert not look("slave", 3, 1000)
@@ -487,5 +487,7 @@ def test_buffers_that_are_told_late_are_no_keys_that_somebody_deleted() -> None:
     squeezed = SqueezedServers()
     for at_seconds, counted in ((0.0, 20), (0.5, 20), (1.5, 10), (2.9, 10), (5.0, 10), (9.0, 14)):
         one = replace(STATS, keys=5000, evicted_keys=int(at_seconds > 0), at_seconds=at_seconds)
-        squeezed.look({"a": replace(one, counted_bytes=STATS.unevictable_bytes + counted * MB)})
+        squeezed.take_readings(
+            {"a": replace(one, counted_bytes=STATS.unevictable_bytes + counted * MB)}
+        )
         assert ("a" in squeezed.names) == (at_seconds > 0)

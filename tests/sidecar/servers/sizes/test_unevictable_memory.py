@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.node import ServerConfig
 from sidecar.daemon import Sidecar
-from sidecar.servers import server_contact
+from sidecar.servers import reachability
 from sidecar.servers.connection.unevictable import is_too_small, least_maxmemory_bytes
 from sidecar.servers.sizes.budget_fit import is_about
 from sidecar.servers.sizes.initial_sizes import initial_sizes
@@ -157,7 +157,7 @@ def test_room_of_a_process_that_is_gone_goes_back(
     start_server: StartServer, write_node: WriteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others kept half an equal share for as long as nobody started it again."""
-    monkeypatch.setattr(server_contact, "GONE_SECONDS", 0.5)
+    monkeypatch.setattr(reachability, "GONE_SECONDS", 0.5)
     servers, path = four_full_servers(start_server, write_node)
     with sidecar_in_thread(path) as sidecar:
         before, clients = room_made_for_replies(sidecar, servers["a"])
