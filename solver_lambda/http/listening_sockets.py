@@ -55,12 +55,11 @@ def listening_sockets(hosts: Collection[Host], port: int) -> set[ListeningSocket
 
     Raises OSError where the kernel does not tell.
     """
-    hosts = [plain_host(host) for host in hosts]
-    listening = list(_listening(port, [*hosts, *_AT_ALL]))
     sockets: set[ListeningSocket] = set()
-    for host in hosts:
+    for host in map(plain_host, hosts):
         places = [host, *(_AT_ALL if host.version == 4 else _AT_ALL[1:])]
-        found = ({one for at, one in listening if at == place} for place in places)
+        # One after the other: any user can have very many where the server has none.
+        found = ({one for at, one in _listening(port, place) if at == place} for place in places)
         sockets |= next(filter(None, found), set())
     return sockets
 
@@ -181,10 +180,8 @@ def nobody_in_particular() -> int | None:
     return int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
-def _listening(
-    port: int, hosts: Collection[Host] | None = None
-) -> Iterator[tuple[Host, ListeningSocket]]:
-    rows = _listening_rows(port, hosts)
+def _listening(port: int, host: Host | None = None) -> Iterator[tuple[Host, ListeningSocket]]:
+    rows = _listening_rows(port, host)
     return ((row.local[0], _socket(row)) for row in rows if row.state == LISTENS)
 
 
@@ -192,9 +189,9 @@ def _socket(row: SocketRow) -> ListeningSocket:
     return ListeningSocket(str(row.inode), row.user_id)
 
 
-def _listening_rows(port: int, hosts: Collection[Host] | None = None) -> Iterator[SocketRow]:
+def _listening_rows(port: int, host: Host | None = None) -> Iterator[SocketRow]:
     try:
-        yield from listening_at(port, hosts)
+        yield from listening_at(port, host)
     except OSError as error:
         _tell_long_way(str(error))
         yield from (row for _, row in _table(PROC, port))

@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from struct import Struct
 from typing import NamedTuple
@@ -23,7 +23,9 @@ _SOCK_DIAG, _BY_FAMILY, _ASK, _ASK_FOR_ALL = 4, 20, 0x001, 0x301
 _ERROR, _DONE = 2, 3
 _HEADER, _REQUEST, _ANSWER = Struct("=IHHII"), Struct("=BBBxI"), Struct("=BB2x")
 _ENDS, _DEVICE, _OWNER = Struct("!HH16s16s"), Struct("=III"), Struct("=12xII")
-_HOST_AT, _HOST_BYTES = _ANSWER.size + 4, 16  # the own one
+# A program that the kernel runs on each socket: here one instruction, which is a condition.
+_PROGRAM, _INSTRUCTION, _OWN_HOST, _CONDITION = 1, Struct("=BBH"), 7, Struct("=BBxxi")
+_ATTRIBUTE, _ANY_PORT = Struct("=HH"), -1
 _ANY_COOKIE = 0xFFFFFFFF
 _MOST_BYTES = 1 << 15  # of one answer
 
@@ -43,14 +45,25 @@ class SocketRow(NamedTuple):
     inode: int
 
 
-def listening_at(port: int, hosts: Collection[Host] | None = None) -> Iterator[SocketRow]:
-    """Yield the sockets that listen at this port, 0 for any, and at one of these addresses: any
-    user may have very many at others. Raises OSError where the kernel does not tell."""
-    wanted = None if hosts is None else {packed for host in hosts for packed in _packed(host)}
+def listening_at(port: int, host: Host | None = None) -> Iterator[SocketRow]:
+    """Yield the sockets that listen at this port, 0 for any, and at this address; ``None``: at any.
+    The kernel leaves the others out: any user may have very many there. Raises OSError where it
+    does not tell."""
+    program = b"" if host is None else _at(host)
     for version in _FAMILIES:
         with _kernel() as kernel:
-            _ask(kernel, version, (IPv4Address(0), port), _NOWHERE, _ASK_FOR_ALL, 0)
-            yield from _answers(kernel, wanted)
+            _ask(kernel, version, (IPv4Address(0), port), _NOWHERE, _ASK_FOR_ALL, 0, program)
+            yield from _answers(kernel)
+
+
+def _at(host: Host) -> bytes:
+    """Return the program that takes sockets at this address, also where that is mapped into version
+    6. Its one instruction goes on behind the end where it holds, and else too far."""
+    bits = 8 * len(host.packed)
+    condition = _CONDITION.pack(_FAMILIES[host.version], bits, _ANY_PORT) + host.packed
+    size = _INSTRUCTION.size + len(condition)
+    program = _INSTRUCTION.pack(_OWN_HOST, size, size + _INSTRUCTION.size) + condition
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(program), _PROGRAM) + program
 
 
 def with_ends(local: End, remote: End) -> set[SocketRow]:
@@ -79,22 +92,21 @@ def _kernel() -> socket.socket:
 
 
 def _ask(
-    kernel: socket.socket, version: int, local: End, remote: End, how: int, device: int
+    kernel: socket.socket,
+    version: int,
+    local: End,
+    remote: End,
+    how: int,
+    device: int,
+    program: bytes = b"",
 ) -> None:
     asked = _REQUEST.pack(_FAMILIES[version], socket.IPPROTO_TCP, 0, 1 << LISTENS)
     asked += _ENDS.pack(local[1], remote[1], local[0].packed, remote[0].packed)
-    asked += _DEVICE.pack(device, _ANY_COOKIE, _ANY_COOKIE)
+    asked += _DEVICE.pack(device, _ANY_COOKIE, _ANY_COOKIE) + program
     kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, how, 1, 0) + asked)
 
 
-def _packed(host: Host) -> Iterator[bytes]:
-    """Pack an address as a row has it: in the first of its 16 bytes, or mapped into version 6."""
-    yield host.packed.ljust(_HOST_BYTES, b"\0")
-    if isinstance(host, IPv4Address):
-        yield IPv6Address(f"::ffff:{host}").packed
-
-
-def _answers(kernel: socket.socket, wanted: Collection[bytes] | None = None) -> Iterator[SocketRow]:
+def _answers(kernel: socket.socket) -> Iterator[SocketRow]:
     while True:
         told, at = kernel.recv(_MOST_BYTES), 0
         while at < len(told):
@@ -105,9 +117,6 @@ def _answers(kernel: socket.socket, wanted: Collection[bytes] | None = None) -> 
                     raise OSError(code, f"sock_diag: {os.strerror(code)}")
                 return
             at += (size + 3) & ~3
-            host_at = body + _HOST_AT
-            if wanted is not None and told[host_at : host_at + _HOST_BYTES] not in wanted:
-                continue
             family, state = _ANSWER.unpack_from(told, body)
             body += _ANSWER.size
             port, _, host, _ = _ENDS.unpack_from(told, body)
