@@ -70,10 +70,15 @@ def listening_users(hosts: Collection[Host], port: int) -> set[int]:
 
 
 def addresses_of(name: str, port: int) -> set[Host]:
-    """Return all that a name has. Raises OSError: it has none, or UnicodeError: it cannot be a
-    name."""
+    """Return all that a name has. Raises as ``ordered_addresses``."""
+    return set(ordered_addresses(name, port))
+
+
+def ordered_addresses(name: str, port: int) -> list[Host]:
+    """Return all that a name has, those first that are to be tried first. Raises OSError: it has
+    none, or UnicodeError: it cannot be a name."""
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    return {ip_address(str(one[4][0]).partition("%")[0]) for one in found}
+    return list(dict.fromkeys(ip_address(str(one[4][0]).partition("%")[0]) for one in found))
 
 
 def all_listening(proc: Path = PROC) -> Iterator[tuple[End, ListeningSocket]]:

@@ -133,6 +133,8 @@ def _notes(
         elif not any(one.startswith(f"{server['name']} cannot be ") for one in problems):
             yield outage_words(server["error"])
         return
+    if why := server.get("not_asked"):
+        yield f"as the sidecar has it, which is connected; asked by this command, it {outage_words(why)}"
     yield from kept_words(server, told, status)
     yield from minimum_words(told)
     if words := waits_words(server, told):
@@ -200,6 +202,8 @@ def execute(options: argparse.Namespace) -> int:
         _ask(server, state.latencies.get(server.name), targets.get(server.name))
         for server in config.servers
     ]
+    if told and not told.get("stands_still"):
+        servers = [_as_the_sidecar_has_it(one, told) for one in servers]
     _find_same(servers)
     # A share of the machine is known to the sidecar only.
     budget_bytes = told["budget"]["bytes"] if told else config.memory.budget_bytes
@@ -272,6 +276,15 @@ def _as_told(told: dict[str, Any]) -> dict[str, Any]:
     return _status(told["node"], servers, told["budget"]["bytes"], told)
 
 
+def _as_the_sidecar_has_it(server: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what the sidecar knows of a server that it is connected to, where this command could
+    not ask it: others may have all connections that it takes."""
+    known = {one["name"]: one for one in _as_told(told)["servers"]}.get(server["name"])
+    if server["error"] is None or known is None or known["error"] is not None:
+        return server
+    return {**known, "run_id": None, "not_asked": server["error"]}
+
+
 def _ask(
     config: ServerConfig, latency: ObservedLatency | None, planned_bytes: int | None
 ) -> dict[str, Any]:
@@ -305,7 +318,7 @@ def _find_same(servers: list[dict[str, Any]]) -> None:
     """A server that is reached by two names counts once."""
     names: dict[str, str] = {}
     for server in servers:
-        if server["error"] is None:
+        if server["error"] is None and server["run_id"] is not None:
             first = names.setdefault(server["run_id"], server["name"])
             if first != server["name"]:
                 server["error"] = f"is the same server as {first}, or it lies about its run_id"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import ip_address
@@ -28,13 +30,21 @@ from solver_lambda.http.listening_sockets import (
     is_of_this_machine,
     listening_users,
     nobody_in_particular,
+    ordered_addresses,
 )
 from solver_lambda.http.message import user_of, users_in_words
+from solver_lambda.http.socket_diag import Host
 
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 # A server of this machine that can be connected to is so at once.
 _SQUATTED_SECONDS = 0.25
+# So many addresses of a name are tried, and in all for twice as long as one may take: whoever owns
+# the name may give it hundreds.
+_MOST_ADDRESSES = 8
+# Python's own, without DHE: a server chooses its prime, which may be so long that a handshake takes
+# us a second.
+_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
 
 
 def guard(
@@ -60,7 +70,7 @@ def guard(
     listeners = _Listeners(believed, known)
     if is_tls or is_tcp:
         if is_tls:
-            _prove_by_name(connection, listeners)
+            _shake_hands_ourselves(connection, listeners)
 
         def connected_to(place: str) -> socket.socket:
             def check(connected: socket.socket) -> None:
@@ -78,9 +88,7 @@ def guard(
                 connection.host = name
 
         name = connection.host
-        connection._connect = lambda: _first_connected(
-            connected_to, name, connection.port, listeners
-        )
+        connection._connect = lambda: _first_connected(connected_to, name, connection, listeners)
     else:
         connection._connect = lambda: _checked(
             _connected_to_path(connection),
@@ -106,8 +114,10 @@ def _past_squatters(
         closed = connected  # by the server, which may tell why, or by whoever had it
     except OSError as error:
         # One that was reached and does not answer hangs: another address waits as long in vain.
-        hangs = isinstance(error, TimeoutError) and connection.is_reached
-        if hangs or not _may_be_squatted(connection, listeners):
+        # One that fails in TLS does so again.
+        fails = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+        is_its_own = (fails or isinstance(error, TimeoutError)) and connection.is_reached
+        if is_its_own or not _may_be_squatted(connection, listeners):
             raise
         # Where that fails, too, the first one says why, whatever keeps that address from it.
         with suppress(OSError):
@@ -147,42 +157,63 @@ def _from_another_address(connection: Any) -> socket.socket:
         raise
 
 
-def _prove_by_name(connection: Any, listeners: _Listeners) -> None:
+def _shake_hands_ourselves(connection: Any, listeners: _Listeners) -> None:
     """Have certificates checked for the name, whichever of its addresses is connected to. Nothing
-    is begun with a stranger who has the connection at once."""
-    name, wrap = connection.host, connection._wrap_socket_with_ssl
+    is begun with a stranger who has the connection at once. ``handshake_seconds`` of the connection
+    is what handshakes took of our processor."""
+    name, connection.handshake_seconds = connection.host, 0.0
 
-    def wrapped(plain: socket.socket) -> Any:
+    def wrapped(plain: socket.socket) -> ssl.SSLSocket:
         with suppress(TimeoutError):  # nobody has accepted it yet
             _refuse_relay(plain, "", 0.0, listeners, is_proven=False)
-        place, connection.host = connection.host, name
-        connection.is_reached = True
+        connection.is_reached, context = True, _context(connection)
+        began = time.thread_time()
         try:
-            return wrap(plain)
+            return context.wrap_socket(plain, server_hostname=name)
         finally:
-            connection.host = place
+            connection.handshake_seconds += time.thread_time() - began
 
     connection._wrap_socket_with_ssl = wrapped
 
 
+def _context(connection: Any) -> ssl.SSLContext:
+    """Return TLS' settings as redis-py would make them, and stricter. Raises OSError."""
+    context = ssl.create_default_context(cafile=connection.ca_certs)
+    context.check_hostname, context.verify_mode = connection.check_hostname, connection.cert_reqs
+    if connection.certfile or connection.keyfile:
+        context.load_cert_chain(connection.certfile, connection.keyfile)
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    return context
+
+
 def _first_connected(
-    connected_to: Callable[[str], socket.socket], name: str, port: int, listeners: _Listeners
+    connected_to: Callable[[str], socket.socket], name: str, connection: Any, listeners: _Listeners
 ) -> socket.socket:
     """Connect to the first address of the name that has the server. A name may have several of this
     machine, such as 127.0.0.1 and ::1, and anybody may listen at those that the server leaves.
     Raises OSError."""
-    hosts = addresses_of(name, port)
-    if len(hosts) < 2 or not are_of_this_machine(hosts):
-        return connected_to(name)
+    port, one_seconds = connection.port, connection.socket_connect_timeout
+    hosts = ordered_addresses(name, port)[:_MOST_ADDRESSES]
+    if len(hosts) < 2:
+        return connected_to(name if "%" in name else str(hosts[0]))
+    is_here, users = are_of_this_machine(hosts), dict[Host, set[int]]()
+    if is_here:
+        users = {host: listening_users({host}, port) for host in hosts}
+        hosts.sort(key=lambda host: (not listeners.believe(users[host]), host.version))
     errors: list[OSError] = []
-    users = {host: listening_users({host}, port) for host in hosts}
-    for host in sorted(hosts, key=lambda host: (not listeners.believe(users[host]), host.version)):
-        try:
-            if listeners.are_known:  # nothing is begun with a stranger, who may take his time
-                listeners.check(users[host], f"{host}:{port}")
-            return connected_to(str(host))
-        except OSError as error:
-            errors.append(error)
+    try:
+        connection.socket_connect_timeout = min(one_seconds, 2 * one_seconds / len(hosts))
+        for host in hosts:
+            try:
+                # Nothing is begun with a stranger, who may take his time.
+                if is_here and listeners.are_known:
+                    listeners.check(users[host], f"{host}:{port}")
+                return connected_to(str(host))
+            except OSError as error:
+                errors.append(error)
+    finally:
+        connection.socket_connect_timeout = one_seconds
     raise min(errors, key=lambda error: isinstance(error, ConnectionRefusedError))
 
 

@@ -36,7 +36,8 @@ class ServerConnection:
     answer to begin.
 
     Attributes:
-        connecting_seconds: of our processor, so far; any user of the machine can lengthen it.
+        connecting_seconds: of our processor, so far; any user of the machine can lengthen it. What
+            a handshake of TLS took is the server's, and not in it.
 
     Raises:
         DocumentError: the URL has an option or a port that makes no sense.
@@ -85,7 +86,7 @@ class ServerConnection:
         connection: Any = self._client.connection_pool.make_connection()
         connection.password = password
         guard(connection, self.believed, self.config.listeners)
-        connection._connect = self._timed(connection._connect)
+        connection._connect = self._timed(connection, connection._connect)
         # Redis-py would hang up where an answer is late.
         connection.read_response = partial(connection.read_response, disconnect_on_error=False)
         self._connection, self._replies = connection, BoundedReplies(connection)
@@ -101,13 +102,16 @@ class ServerConnection:
         passwords = (self._connection.password, self.config.password)
         return without_secrets(f"{words}"[: 2 * MOST_WORDS], passwords)
 
-    def _timed(self, connect: Callable[[], Any]) -> Callable[[], Any]:
+    def _timed(self, connection: Any, connect: Callable[[], Any]) -> Callable[[], Any]:
+        def others_seconds() -> float:
+            return time.thread_time() - getattr(connection, "handshake_seconds", 0.0)
+
         def timed() -> Any:
-            began = time.thread_time()
+            began = others_seconds()
             try:
                 return connect()
             finally:
-                self.connecting_seconds += time.thread_time() - began
+                self.connecting_seconds += others_seconds() - began
 
         return timed
 

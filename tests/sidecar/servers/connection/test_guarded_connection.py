@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -436,6 +437,60 @@ def test_who_takes_our_connection_does_not_keep_us_from_who_listens(
         server = RedisServer(ServerConfig("a", url, tls=tls, listeners=FoundListeners({0})))
         assert server.read().run_id
         assert stranger.recv(100) == b""
+
+
+def test_a_name_of_hundreds_of_addresses_takes_no_longer_than_one_of_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever owns it may have all other servers wait, a second for each address."""
+    places = [f"192.0.2.{number}" for number in range(1, 201)]
+    tried: list[tuple[str, float]] = []
+
+    def connect(connection: redis.Connection) -> socket.socket:
+        tried.append((connection.host, connection.socket_connect_timeout))
+        raise TimeoutError
+
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (p, 1)) for p in places],
+    )
+    monkeypatch.setattr(redis.Connection, "_connect", connect)
+    server = RedisServer(ServerConfig("a", "redis://cache.example:6379"))
+    with pytest.raises(ServerSilentError):
+        server.read()
+    assert [host for host, _ in tried] == places[:8]
+    assert sum(seconds for _, seconds in tried) <= 2 * redis_server.TIMEOUT_SECONDS
+    assert server._connection.host == "cache.example"
+
+
+def test_what_a_handshake_takes_of_our_processor_is_the_servers(
+    monkeypatch: pytest.MonkeyPatch, start_server: StartServer, tmp_path: Path
+) -> None:
+    """A compromised one may choose a long prime, and hang up after each answer."""
+    authority, taken = Authority(tmp_path), {"seconds": 0.0}
+
+    def wrap(self: ssl.SSLContext, *how: Any, **more: Any) -> ssl.SSLSocket:
+        if not more.get("server_side"):
+            assert not any(one["name"].startswith("DHE-") for one in self.get_ciphers())
+            assert self.options & ssl.OP_NO_RENEGOTIATION
+            taken["seconds"] += 5.0
+        return original(self, *how, **more)
+
+    original = ssl.SSLContext.wrap_socket
+    clock = time.thread_time
+    monkeypatch.setattr(time, "thread_time", lambda: clock() + taken["seconds"])
+    port = free_port()
+    start_server("4mb", port=port)
+    certificate = authority.certificate("proxy")
+    with tls_proxy(("127.0.0.1", port), certificate) as url:
+        tls = TlsConfig(ssl_ca_certs=authority.path)
+        server = RedisServer(ServerConfig("a", url, tls=tls))
+        with monkeypatch.context() as slow:
+            slow.setattr(ssl.SSLContext, "wrap_socket", wrap)
+            before = server.own_seconds
+            server.read()
+            assert server.own_seconds - before >= 5.0
 
 
 def _named(server: RedisServer) -> str:
