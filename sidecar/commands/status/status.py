@@ -23,6 +23,7 @@ from sidecar.commands.status.status_verbose import (
     lag_words,
     last_plan_words,
     minimum_words,
+    not_asked_words,
     print_status,
     refused_words,
     samples_words,
@@ -133,8 +134,7 @@ def _notes(
         elif not any(one.startswith(f"{server['name']} cannot be ") for one in problems):
             yield outage_words(server["error"])
         return
-    if why := server.get("not_asked"):
-        yield f"as the sidecar has it, which is connected; asked by this command, it {outage_words(why)}"
+    yield from not_asked_words(server)
     yield from kept_words(server, told, status)
     yield from minimum_words(told)
     if words := waits_words(server, told):
@@ -209,7 +209,8 @@ def execute(options: argparse.Namespace) -> int:
     budget_bytes = told["budget"]["bytes"] if told else config.memory.budget_bytes
     status = _status(config.node, servers, budget_bytes, told, silent)
     _print(status, options)
-    within, up = status["within_budget"], _up(servers)
+    # Where only the sidecar has a connection, nobody else gets one.
+    within, up = status["within_budget"], [s for s in _up(servers) if "not_asked" not in s]
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
     goes_on = told is not None and not told.get("stands_still")

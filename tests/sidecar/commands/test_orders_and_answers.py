@@ -97,7 +97,7 @@ def test_another_nodes_sidecar_is_not_told(
 
 
 def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed: Printed) -> None:
-    text = printed("status", "--verbose", code=1)  # no server answers
+    text = printed("status", "--verbose", code=1)  # no server answers the command
     for words in (
         "node cache-1: mode recommend: no plans are carried out; nothing is set (as configured)",
         "process 4711, up for 3d; main loop turned 100ms ago, actuator turned 600ms ago",
@@ -111,7 +111,8 @@ def test_status_tells_mode_plan_lag_and_memory(sidecar: ExampleSidecar, printed:
         "had the sizes of each plan since its time been in force for the last 24h, the mean access "
         "time would have been 27.4 % shorter",
         "the mean access time is 11.2 % shorter than with the sizes that SPREDS found, for",
-        f"total 0 B of 8 GiB without {', '.join(NAMES)}, for which 8 GiB are kept (memory.bud",
+        "as the sidecar has it, which is connected; asked by this command, it cannot be ",
+        "total 8 GiB of 8 GiB (memory.bud",
         "of 9 GiB; of resident memory are set aside for forks 96 MiB, "
         "programs and fragmentation 410 MiB, clients 3 MiB",
     ):
