@@ -9,7 +9,7 @@ from typing import Any
 from sidecar.controllers.planner_outage import PlannerOutage
 from sidecar.observing.observer import SILENT_SECONDS
 from sidecar.observing.team_wishes import BELIEVED_RATIO
-from sidecar.servers.connection.server_errors import outage_words
+from sidecar.servers.connection.outage_words import outage_words
 from sidecar.servers.sizes.transitions import is_clearly_above
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_size

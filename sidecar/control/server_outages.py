@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sidecar.base.time_of_day import time_of_day
-from sidecar.servers.connection.server_errors import outage_words
+from sidecar.servers.connection.outage_words import outage_words
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.sidecar_state import SidecarState
 from solver_lambda.documents.units import format_duration, format_size

@@ -1,5 +1,5 @@
-"""``spreds status FILE`` says what each server has now, asked from the servers, and what the
-sidecar says of itself and its plans."""
+"""``spreds status FILE`` says what each server has now, as the sidecar has it, and what that says of
+itself and its plans. Where no sidecar runs, the servers are asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from sidecar.commands.arguments import add_command, add_verbose
 from sidecar.commands.plan.plan_words import refusals_words
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, size_or
-from sidecar.commands.running import client_despite, status_of, with_known_listeners
+from sidecar.commands.running import client_despite, status_of
 from sidecar.commands.size_predicates import planned_bytes
 from sidecar.commands.state_words import state_words
 from sidecar.commands.status.status_gains import gains
@@ -23,23 +23,14 @@ from sidecar.commands.status.status_verbose import (
     lag_words,
     last_plan_words,
     minimum_words,
-    not_asked_words,
     print_status,
     refused_words,
     samples_words,
     waits_words,
 )
-from sidecar.config.node import ServerConfig, load_config
+from sidecar.config.node import SidecarConfig, load_config
 from sidecar.control.client import SidecarNotRunningError, SidecarSilentError
-from sidecar.servers.connection.redis_server import RedisServer
-from sidecar.servers.connection.sampling_method import sampler_of
-from sidecar.servers.connection.server_errors import (
-    MissingRightError,
-    ServerDownError,
-    ServerRefusedError,
-    WrongPasswordError,
-    outage_words,
-)
+from sidecar.servers.connection.outage_words import outage_words
 from sidecar.state.sidecar_state import ObservedLatency, SidecarState
 from sidecar.state.state_store import load_state
 from solver_lambda.documents.reader import DocumentError
@@ -134,7 +125,6 @@ def _notes(
         elif not any(one.startswith(f"{server['name']} cannot be ") for one in problems):
             yield outage_words(server["error"])
         return
-    yield from not_asked_words(server)
     yield from kept_words(server, told, status)
     yield from minimum_words(told)
     if words := waits_words(server, told):
@@ -164,9 +154,6 @@ def _with_ranges(notes: Sequence[str]) -> str:
     return _PERCENT.sub(lambda _: next(ranges), notes[0])
 
 
-_WHY = {WrongPasswordError: "wrong password", MissingRightError: "missing right"}
-
-
 def add_parser(commands: Any) -> None:
     """Add the command's arguments."""
     parser = add_command(
@@ -189,33 +176,51 @@ def execute(options: argparse.Namespace) -> int:
     except DocumentError as error:
         _print(_as_told(client_despite(options.config, error).status()), options)
         return 1
-    config = with_known_listeners(config)
-    state = load_state(config.state_file) if config.state_file else SidecarState()
-    targets = {} if state.settled else state.targets_bytes
     told: dict[str, Any] | None = None
     silent = None
     try:
         told = status_of(config)
     except SidecarSilentError as error:
         silent = error
-    servers = [
-        _ask(server, state.latencies.get(server.name), targets.get(server.name))
-        for server in config.servers
-    ]
-    if told and not told.get("stands_still"):
-        servers = [_as_the_sidecar_has_it(one, told) for one in servers]
-    _find_same(servers)
+    state = load_state(config.state_file) if config.state_file else SidecarState()
+    servers = _as_the_sidecar_has_them(config, state, told) if told and _goes_on(told) else None
+    if servers is None:
+        from sidecar.commands.status.asked_servers import asked_servers
+
+        servers = asked_servers(config, state)
     # A share of the machine is known to the sidecar only.
     budget_bytes = told["budget"]["bytes"] if told else config.memory.budget_bytes
     status = _status(config.node, servers, budget_bytes, told, silent)
     _print(status, options)
-    # Where only the sidecar has a connection, nobody else gets one.
-    within, up = status["within_budget"], [s for s in _up(servers) if "not_asked" not in s]
+    within, up = status["within_budget"], _up(servers)
     planned_for = told is not None and told["controller"]["silence"] is None
     is_served = told is not None and not told.get("not_served")
     goes_on = told is not None and not told.get("stands_still")
     is_well = within and len(up) == len(servers) and planned_for and is_served and goes_on
     return 0 if is_well else 1
+
+
+def _goes_on(told: dict[str, Any]) -> bool:
+    """Whether the sidecar has looked at the servers just now: then its word is as good as theirs,
+    and a crowd that has all connections of a server does not keep us from it."""
+    at_seconds = told["actuator_at_seconds"]
+    return at_seconds is not None and told["now_seconds"] - at_seconds < _LATE_SECONDS
+
+
+def _as_the_sidecar_has_them(
+    config: SidecarConfig, state: SidecarState, told: dict[str, Any]
+) -> list[dict[str, Any]] | None:
+    """Return what the sidecar says of the file's servers; ``None``: it has others."""
+    found = {one["name"]: one for one in _as_told(told)["servers"]}
+    if found.keys() != {server.name for server in config.servers}:
+        return None
+    for server in config.servers:
+        latency = state.latencies.get(server.name)
+        found[server.name] |= {
+            "backend_latency": latency.__dict__ if latency else None,
+            "configured_latency_seconds": server.backend_latency_seconds,
+        }
+    return [found[server.name] for server in config.servers]
 
 
 def _up(servers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -275,52 +280,3 @@ def _as_told(told: dict[str, Any]) -> dict[str, Any]:
         for one in told["servers"]
     ]
     return _status(told["node"], servers, told["budget"]["bytes"], told)
-
-
-def _as_the_sidecar_has_it(server: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """Return what the sidecar knows of a server that it is connected to, where this command could
-    not ask it: others may have all connections that it takes."""
-    known = {one["name"]: one for one in _as_told(told)["servers"]}.get(server["name"])
-    if server["error"] is None or known is None or known["error"] is not None:
-        return server
-    return {**known, "run_id": None, "not_asked": server["error"]}
-
-
-def _ask(
-    config: ServerConfig, latency: ObservedLatency | None, planned_bytes: int | None
-) -> dict[str, Any]:
-    server = RedisServer(config)
-    try:
-        reading = server.read()
-    except (ServerDownError, ServerRefusedError) as error:
-        why = "down" if isinstance(error, ServerDownError) else _WHY.get(type(error), "refuses")
-        return {"name": config.name, "error": str(error), "error_kind": why}
-    finally:
-        server.close()
-    prefix = reading.sampler_prefix
-    return {
-        "name": config.name,
-        "error": None,
-        "maxmemory_bytes": reading.maxmemory_bytes,
-        "planned_bytes": planned_bytes,
-        "used_memory_bytes": reading.counted_bytes,
-        "rss_bytes": reading.rss_bytes,
-        "sampler": sampler_of(reading),
-        "sampling_endpoint": reading.config.get(f"{prefix}endpoint") if prefix else None,
-        "maxmemory_policy": reading.maxmemory_policy,
-        "keep_reason": reading.keep_reason(),
-        "run_id": reading.run_id,
-        "backend_latency": latency.__dict__ if latency else None,
-        "configured_latency_seconds": config.backend_latency_seconds,
-    }
-
-
-def _find_same(servers: list[dict[str, Any]]) -> None:
-    """A server that is reached by two names counts once."""
-    names: dict[str, str] = {}
-    for server in servers:
-        if server["error"] is None and server["run_id"] is not None:
-            first = names.setdefault(server["run_id"], server["name"])
-            if first != server["name"]:
-                server["error"] = f"is the same server as {first}, or it lies about its run_id"
-                server["error_kind"] = "twice"

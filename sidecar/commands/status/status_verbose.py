@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, cast
 
 from sidecar.base.time_of_day import time_of_day
@@ -25,7 +24,6 @@ from sidecar.commands.size_predicates import is_on_its_way, planned_bytes, with_
 from sidecar.commands.state_words import state_words
 from sidecar.commands.status.status_gains import gains, is_told_beside
 from sidecar.commands.status.status_total import print_total
-from sidecar.servers.connection.server_errors import outage_words
 from sidecar.servers.sizes.sizes_in_words import handed_over
 from sidecar.state.sidecar_state import ObservedLatency
 from solver_lambda.documents.server_settings import SERVER_SETTINGS
@@ -93,13 +91,6 @@ def _print_sidecar(told: dict[str, Any]) -> None:
         print_wrapped(words, indent="  ")
     for words in gains(told, is_verbose=True):
         print_wrapped(words, indent="  ")
-
-
-def not_asked_words(server: dict[str, Any]) -> Iterator[str]:
-    """Say that a server is told as the sidecar has it, and why the command could not ask it."""
-    if why := server.get("not_asked"):
-        said = "as the sidecar has it, which is connected; asked by this command, it"
-        yield f"{said} {outage_words(why)}"
 
 
 def samples_words(told: dict[str, Any]) -> str:
@@ -195,7 +186,7 @@ def _notes(
 ) -> list[str]:
     if server["error"] is not None:
         return [server["error"]]
-    notes = [*not_asked_words(server)]
+    notes = []
     held = told.get("held")
     planned, has = server["planned_bytes"], server["maxmemory_bytes"]
     if has and planned not in (None, has) and not held:

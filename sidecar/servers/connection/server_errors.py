@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import redis
 
 from sidecar.base.plain_text import plain
 
-# As the client library tells it, with the command that failed.
-_CONNECTING = re.compile(r"(?:[A-Z ]+: )?Error -?\d+ connecting to .+?\. (\w.*)", re.DOTALL)
 MOST_WORDS = 1000  # of an error
 
 
@@ -52,13 +48,3 @@ class WrongPasswordError(ServerRefusedError):
 
 class MissingRightError(ServerRefusedError):
     """Its user may not run the command."""
-
-
-def outage_words(error: str) -> str:
-    """Say why a server cannot be read, for people: without the command, the number and the
-    address."""
-    found = _CONNECTING.fullmatch(error)
-    if found is None:
-        return f"cannot be read: {error.rstrip('.')}"
-    why = found[1].rstrip(".")
-    return f"cannot be reached: {why[0].lower()}{why[1:]}"

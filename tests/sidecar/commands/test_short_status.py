@@ -9,7 +9,7 @@ import pytest
 from sidecar.commands.status.status import print_short
 from sidecar.commands.status.status_gains import gains
 from sidecar.commands.status.status_verbose import is_unfilled, print_status, waits_words
-from sidecar.servers.connection.server_errors import outage_words
+from sidecar.servers.connection.outage_words import outage_words
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
 NAMES = ("a", "b", "c", "d", "e", "f")

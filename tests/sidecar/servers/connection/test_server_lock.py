@@ -219,7 +219,7 @@ def test_of_one_server_by_two_names_the_second_is_left_alone_and_counted_once(
         size_bytes = int(server.client.config_get("maxmemory")["maxmemory"])
         assert process.end() == 0
     printed = capsys.readouterr().out
-    assert "is the same server as a, or it lies" in printed
+    assert "problem: b cannot be read: it is one server with another" in printed
     assert "b is left alone" in printed
     assert f"total {format_size(size_bytes)} of 24 MiB" in printed
     assert size_bytes == 16 * MB  # as it was found: b counts with what it leaves
