@@ -1,5 +1,5 @@
-"""``spreds status FILE`` says what each server has now, as the sidecar has it, and what that says of
-itself and its plans. Where no sidecar runs, the servers are asked."""
+"""``spreds status FILE`` says what each server has now, as the sidecar has it, and what the sidecar
+says of itself and its plans. Where none runs, the servers are asked."""
 
 from __future__ import annotations
 
