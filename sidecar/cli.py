@@ -104,7 +104,11 @@ def _exit_code(error: Exception) -> int | None:
 
     if isinstance(error, (DocumentError, NotCompiledError)):
         return 2
-    return 1 if isinstance(error, (OSError, OrderRefusedError, StoreError)) else None
+    # Python has no class of its own for that: the limit of processes (TasksMax, ulimit -u).
+    has_no_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
+    return (
+        1 if has_no_thread or isinstance(error, (OSError, OrderRefusedError, StoreError)) else None
+    )
 
 
 if __name__ == "__main__":

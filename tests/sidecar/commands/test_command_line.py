@@ -15,6 +15,8 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands.parser import COMMANDS, make_parser
+from tests.sidecar.fixtures import WriteNode
+from tests.sidecar.no_threads import refuse_threads
 
 # Messages, not data: these have nothing to print for a program.
 WITHOUT_JSON = {"run", "completion", "module"}
@@ -135,3 +137,12 @@ def test_an_option_that_does_not_exist_is_refused_by_its_command(
     said = capsys.readouterr().err
     assert said.startswith("usage: spreds weights set ")
     assert "unrecognized arguments: --weigth 2; did you mean --weight?" in " ".join(said.split())
+
+
+def test_a_machine_without_threads_is_one_sentence(
+    write_node: WriteNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = write_node({"a": "redis://127.0.0.1:1"})
+    refuse_threads(monkeypatch)
+    assert main(["run", str(node)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "spreds: can't start new thread"
