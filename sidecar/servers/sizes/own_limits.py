@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS, LEAST_PAUSE_SECONDS = 10.0, 1.0
 # Of a limit, what stays free: a server writes on while it is made smaller.
 MARGIN_RATIO = 0.05
+# A server that is as full as this has all the pages that its size needs.
+_PROVEN_RATIO = 0.95
 # Pages for each byte in use, of a server that was not full yet.
 _FIRST_PAGES_RATIO = 1.1
 # People are told of a limit that differs by so much from the one that they were told.
@@ -106,4 +108,8 @@ class OwnLimits:
             self._pages_ratio[name] = reading.run_id, max(1.0, pages / reading.counted_bytes)
         run_id, learnt = self._pages_ratio.get(name, ("", 0.0))
         ratio = learnt if run_id == reading.run_id else _FIRST_PAGES_RATIO
-        return max(1, int(((1 - MARGIN_RATIO) * limit_bytes - beside) / ratio))
+        fits = max(1, int(((1 - MARGIN_RATIO) * limit_bytes - beside) / ratio))
+        # Where it is full and goes on, what it has fits, however near to the limit it is.
+        is_proven = reading.counted_bytes >= _PROVEN_RATIO * (reading.maxmemory_bytes or math.inf)
+        has_room = reading.rss_bytes + others + forks <= limit_bytes
+        return max(fits, reading.maxmemory_bytes) if is_proven and has_room else fits

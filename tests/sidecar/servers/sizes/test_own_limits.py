@@ -46,7 +46,9 @@ def test_what_fits_leaves_room_for_pages_forks_and_a_margin(
     (a, b) = OwnLimits(lambda _: (limit * MIB, NOWHERE)).within([A, B], {"a": reading})
     assert b == B
     assert a.maximum_bytes is not None
-    if a.maximum_bytes > MIB:
+    if used >= 0.95 * size and resident + min(copied, resident) <= limit:
+        assert a.maximum_bytes >= size * MIB  # it is that large, and goes on
+    elif a.maximum_bytes > MIB:
         full = used >= max(6, 0.8 * size)
         ratio = max(1.0, (resident - 6) / used) if full else 1.1
         pages = ratio * a.maximum_bytes + (6 + min(copied, resident)) * MIB
