@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from html import unescape
@@ -37,6 +38,7 @@ from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
+    is_established,
     is_of_this_machine,
     listening_users,
 )
@@ -64,8 +66,11 @@ def check_listener(connected: socket.socket, wait_seconds: float) -> None:
     host, port, *_ = connected.getpeername()
     address = ip_address(host)
     _check(listening_users((address,), port), "there listens")
+    ends = {end.user_id for end in accepted_ends(connected, wait_seconds)}
+    if not ends and not is_established(connected):
+        raise ConnectionAbortedError("it hung up before it was sent anything")
     # An unseen listener gets nothing: a port may be forwarded, or a stranger had it a moment ago.
-    _check({end.user_id for end in accepted_ends(connected, wait_seconds)}, "our connection has")
+    _check(ends, "our connection has")
 
 
 def _check(users: set[int], have_it: str) -> None:
@@ -83,6 +88,8 @@ MOST_HEAD_BYTES = 16 * 1024
 SHOWN_BYTES = 60
 _MOST_REASON_BYTES = 64 << 10
 _LONG = 8  # characters of a secret
+# Who hangs up is asked again after so long, then twice that: for half of the time that there is.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 
 
 class ServiceError(Exception):
@@ -95,6 +102,11 @@ class ServiceError(Exception):
     def __init__(self, words: str, status: int | None = None) -> None:
         super().__init__(words)
         self.status = status
+
+
+class HungUpError(ServiceError):
+    """It hung up. A crowd from many addresses makes a solver do that to the oldest that has not
+    asked yet, whoever that is."""
 
 
 class SolverServiceController(DirectController):
@@ -155,7 +167,7 @@ class SolverService:
     def _ask(self, method: str, body: bytes | None) -> bytes:
         """Ask once more where it failed, and a file has another secret now. Raises ServiceError."""
         try:
-            return self._exchange(method, body)
+            return self._exchange_again(method, body)
         except ServiceError as error:
             before = self._config
             try:
@@ -165,6 +177,18 @@ class SolverService:
             if self._config == before:
                 raise
         return self._exchange(method, body)
+
+    def _exchange_again(self, method: str, body: bytes | None) -> bytes:
+        """Ask again where it hangs up, while there is time. Raises ServiceError."""
+        began, pause_seconds = time.monotonic(), _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return self._exchange(method, body)
+            except HungUpError:
+                if time.monotonic() - began + pause_seconds > self._limit_seconds / 2:
+                    raise
+            time.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
@@ -190,7 +214,9 @@ class SolverService:
                 if len(text) > MAX_PLAN_BYTES:
                     raise OSError(f"more than the {MAX_PLAN_BYTES} bytes of a plan")
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise self._failure(f"{type(error).__name__}: {error}") from None
+            failure = self._failure(f"{type(error).__name__}: {error}")
+            hung_up = ConnectionResetError | ConnectionAbortedError | BrokenPipeError
+            raise HungUpError(str(failure)) if isinstance(error, hung_up) else failure from None
         finally:
             connection.close()
         self._check_signature(question, text, answer)

@@ -36,7 +36,7 @@ _OPEN = (ESTABLISHED, SYN_RECEIVED, CLOSE_WAIT)
 _UNSEEN_SECONDS = 0.2
 # Pauses between two looks grow: most accept at once, but a stopped process accepts nothing, and a
 # table may be long.
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.2
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 
 PROC = Path("/proc")
 _AT_ALL: list[Host] = [IPv4Address(0), IPv6Address(0)]

@@ -14,7 +14,8 @@ import pytest
 from sidecar.cli import main
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.config.node import load_config
-from sidecar.controllers.solver_service import ServiceError, SolverService
+from sidecar.controllers import solver_service
+from sidecar.controllers.solver_service import HungUpError, ServiceError, SolverService
 from solver_lambda.documents.keys import observation_key, plan_key
 from solver_lambda.documents.observation import Observation
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -288,6 +289,37 @@ def test_a_stranger_who_accepts_late_where_root_listens_is_sent_nothing(
             SolverService(ServiceConfig(url, TOKEN), 2).answer(b"{}")
         assert stranger.heard() == b""
     assert "our connection has nobody (uid 65534)" in str(refused.value)
+
+
+def test_who_hangs_up_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd from many addresses makes a solver hang up on whoever has not asked yet. That took a
+    plan each hour."""
+    pauses, times = [], {"left": 3}
+
+    def exchange(_: SolverService, method: str, body: bytes | None) -> bytes:
+        if times["left"]:
+            times["left"] -= 1
+            raise HungUpError("it hung up")
+        return b"plan"
+
+    monkeypatch.setattr(solver_service.time, "sleep", pauses.append)
+    with monkeypatch.context() as crowded:
+        crowded.setattr(SolverService, "_exchange", exchange)
+        service = SolverService(ServiceConfig("http://127.0.0.1:1/", TOKEN), 10)
+        assert service.answer(b"{}") == b"plan"
+        assert pauses == [0.05, 0.1, 0.2]
+        times["left"] = 1000
+        clock = iter(range(1000))
+        crowded.setattr(solver_service.time, "monotonic", lambda: float(next(clock)))
+        with pytest.raises(HungUpError):
+            service.answer(b"{}")
+        assert times["left"] > 990
+    # That it does so is told, and not that a stranger has the connection.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connected = socket.create_connection(listening.getsockname())
+        listening.accept()[0].close()
+        with connected, pytest.raises(ConnectionAbortedError, match="hung up before it was sent"):
+            solver_service.check_listener(connected, 1.0)
 
 
 def test_a_solver_that_does_not_accept_is_sent_nothing() -> None:
