@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,8 +14,10 @@ MOST_OF_OTHERS = 500
 # Plans of many servers are long.
 MOST_BYTES = 16 << 20
 # A page has at most so many, unless a single entry is longer.
-MOST_PAGE_BYTES = 1 << 20
+MOST_PAGE_BYTES = 1 << 18
 WITHOUT_EFFECT = "order without effect"
+# The servers in words such as "weights changed: a 1 -> 2, b 2 -> 3; latency changed: c 1ms -> 2ms".
+_CHANGED = re.compile(r"(?:changed:|,) (\S+) ")
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
@@ -32,11 +35,13 @@ def giver_of(entry: Mapping[str, Any]) -> str:
     himself stands before it and is left out. So are the address and the number of a user without a
     name, of which he may have many. Sizes changed for the budget's sake have their reason, which
     names the servers whose clients may have brought it about. What a server did has the server, and
-    so has a size that somebody set by hand there."""
+    so has a size that somebody set by hand there, and what changes how much its reads count."""
     if entry["kind"] == "budget":
         return str(entry["words"]).partition(":")[0]
     if entry["kind"] in ("server", "hand"):
         return str(entry.get("server"))
+    if entry["kind"] == "yardstick":
+        return " ".join(sorted(set(_CHANGED.findall(str(entry["words"])))))
     giver = str(entry.get("by", "")).rpartition(", as ")[2].partition(" at ")[0]
     return "users without a name" if giver.startswith("uid ") else giver
 

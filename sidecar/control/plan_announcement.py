@@ -13,6 +13,8 @@ from solver_lambda.documents.words import reason_words
 
 log = logging.getLogger(__name__)
 
+_MOST_REASON = 500
+
 
 def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> dict[str, Any]:
     """Return what the history keeps of a plan beside its words."""
@@ -20,7 +22,7 @@ def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> di
         "cycle": plan.cycle,
         "decision": plan.decision,
         "carried_out": carried_out,
-        "reason": plan.reason,
+        "reason": _short(plan.reason),
         "predicted_gain_ratio": gain.ratio,
         "mean_access_time_before_seconds": plan.mean_access_time_before_seconds,
         "mean_access_time_seconds": plan.mean_access_time_seconds,
@@ -28,9 +30,17 @@ def entry_details(plan: AdaptationPlan, carried_out: bool, gain: PlanGain) -> di
         "sizes_bytes": {s.name: s.maxmemory_bytes for s in plan.servers},
         # Servers that stay have the plan's own reason.
         "reasons": {
-            s.name: s.reason for s in plan.servers if s.maxmemory_bytes != s.maxmemory_before_bytes
+            s.name: _short(s.reason)
+            for s in plan.servers
+            if s.maxmemory_bytes != s.maxmemory_before_bytes
         },
     }
+
+
+def _short(reason: str) -> str:
+    """Return a reason of no more than our own planner's: a planner elsewhere could push all other
+    plans out of the history by long ones."""
+    return reason if len(reason) <= _MOST_REASON else f"{reason[:_MOST_REASON]}..."
 
 
 def decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) -> str:
@@ -44,7 +54,7 @@ def decision_words(plan: AdaptationPlan, objection: str | None, gain: PlanGain) 
 def _why(plan: AdaptationPlan, gain: PlanGain) -> str:
     """Return the reason, what it gains if that does not stand in it, and how little is known. A
     plan to go back is made because promises were not kept, and not every planner predicts."""
-    words = [reason_words(plan.reason)]
+    words = [reason_words(_short(plan.reason))]
     moves = plan.decision == "apply" and not plan.reason.startswith("back:")
     if moves and gain.words is not None and gain.words not in words[0]:
         words.append(gain.words)

@@ -9,7 +9,6 @@ import logging
 import os
 import secrets
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 from sidecar.base.connection_deadlines import handshake_ended_after
 from sidecar.base.hidden_secrets import without_secrets
 from sidecar.base.metrics import Metrics
+from sidecar.base.tls_context import client_context
 from sidecar.config.addresses import numbered_host, shown_url
 from sidecar.config.controller_config import ServiceConfig
 from sidecar.controllers.controller import Failed
@@ -282,7 +282,7 @@ class SolverService:
                 url.hostname, url.port, timeout=self._limit_seconds
             )
         else:
-            context = ssl.create_default_context(cafile=self._config.ssl_ca_certs)
+            context = client_context(self._config.ssl_ca_certs)
             connection = http.client.HTTPSConnection(
                 url.hostname, url.port, timeout=self._limit_seconds, context=context
             )

@@ -129,17 +129,14 @@ def who_holds_most(connections: Iterable[Connection]) -> Connection:
 
 
 def whom_to_hang_up_on(connections: Iterable[Connection]) -> Connection | None:
-    """Return the oldest one of the address that has the most, of those that still send. Else take
-    those that do not take their answer; ``None`` if all are being answered."""
+    """Return the oldest one of the party that has the most, whatever those do: of those that still
+    send, or else of those that do not take their answer. ``None`` if all are being answered."""
     there = list(connections)
-    for phases in ((Phase.READING, Phase.LINGERING), (Phase.WRITING,)):
-        idle = [one for one in there if one.phase in phases]
-        if idle:
-            counts = Counter(one.peer.party for one in idle)
-            most = max(counts.values())
-            crowd = [one for one in idle if counts[one.peer.party] == most]
-            return min(crowd, key=lambda one: one.opened_at)
-    return None
+    counts = Counter(one.peer.party for one in there)
+    idle = [one for one in there if one.phase not in (Phase.WAITING, Phase.ANSWERING)]
+    most = max((counts[one.peer.party] for one in idle), default=0)
+    crowd = [one for one in idle if counts[one.peer.party] == most]
+    return min(crowd, key=lambda one: (one.phase is Phase.WRITING, one.opened_at), default=None)
 
 
 def is_of_the_last(connection: socket.socket) -> bool:

@@ -378,3 +378,26 @@ def test_what_is_under_way_at_the_end_is_answered(front: Front) -> None:
         assert everything(asked).startswith(b"HTTP/1.0 200 ")
     front.server.close(10)
     assert not front.server._thread.is_alive()
+
+
+def test_a_party_that_does_not_take_its_answers_makes_room_itself() -> None:
+    """It has most places, and each newcomer pushed out who was still asking."""
+    with ExitStack() as stack:
+
+        def connection(uid: int, phase: Phase) -> Connection:
+            ours, theirs = socket.socketpair()
+            stack.callback(theirs.close)
+            peer = Peer(uid=uid)
+            made = Connection(ours, peer, Incoming(Router([]), peer), LIMITS)
+            stack.callback(made.close)
+            made.phase = phase
+            return made
+
+        asks = connection(8, Phase.READING)
+        crowd = [connection(7, Phase.WRITING) for _ in range(3)]
+        assert whom_to_hang_up_on([asks, *crowd]) is crowd[0]
+        # Of the same party, who still asks is nearest.
+        assert whom_to_hang_up_on([*crowd, own := connection(7, Phase.READING), asks]) is own
+        waits = [connection(9, Phase.WAITING) for _ in range(5)]
+        assert whom_to_hang_up_on([*waits, asks, *crowd]) is crowd[0]
+        assert whom_to_hang_up_on(waits) is None

@@ -21,6 +21,7 @@ from typing import Any
 import redis
 
 from sidecar.base.kernel_waits import unix_stream
+from sidecar.base.tls_context import client_context
 from sidecar.config.listeners import FoundListeners, KnownListeners
 from solver_lambda.http.listening_sockets import (
     accepted_ends,
@@ -39,12 +40,9 @@ from solver_lambda.http.socket_diag import Host
 _CREDENTIALS = Struct("iII")
 # A server of this machine that can be connected to is so at once.
 _SQUATTED_SECONDS = 0.25
-# So many addresses of a name are tried, and in all for twice as long as one may take: whoever owns
-# the name may give it hundreds.
+# So many addresses of a name are tried, and in all for four times as long as one may take: whoever
+# owns the name may give it hundreds.
 _MOST_ADDRESSES = 8
-# Python's own, without DHE: a server chooses its prime, which may be so long that a handshake takes
-# us a second.
-_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
 
 
 def guard(
@@ -177,13 +175,11 @@ def _shake_hands_ourselves(connection: Any, listeners: _Listeners) -> None:
 
 
 def _context(connection: Any) -> ssl.SSLContext:
-    """Return TLS' settings as redis-py would make them, and stricter. Raises OSError."""
-    context = ssl.create_default_context(cafile=connection.ca_certs)
+    """Return TLS' settings, with what redis-py knows of this connection. Raises OSError."""
+    context = client_context(connection.ca_certs)
     context.check_hostname, context.verify_mode = connection.check_hostname, connection.cert_reqs
     if connection.certfile or connection.keyfile:
         context.load_cert_chain(connection.certfile, connection.keyfile)
-    context.set_ciphers(_CIPHERS)
-    context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
 
@@ -203,7 +199,7 @@ def _first_connected(
         hosts.sort(key=lambda host: (not listeners.believe(users[host]), host.version))
     errors: list[OSError] = []
     try:
-        connection.socket_connect_timeout = min(one_seconds, 2 * one_seconds / len(hosts))
+        connection.socket_connect_timeout = min(one_seconds, 4 * one_seconds / len(hosts))
         for host in hosts:
             try:
                 # Nothing is begun with a stranger, who may take his time.

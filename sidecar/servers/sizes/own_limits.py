@@ -32,6 +32,7 @@ LOOK_SECONDS, LEAST_PAUSE_SECONDS = 10.0, 1.0
 MARGIN_RATIO = 0.05
 # A server that is as full as this has all the pages that its size needs.
 _PROVEN_RATIO = 0.95
+_FORKS_FADE_SECONDS = 3600.0
 # Pages for each byte in use, of a server that was not full yet.
 _FIRST_PAGES_RATIO = 1.1
 # People are told of a limit that differs by so much from the one that they were told.
@@ -60,6 +61,7 @@ class OwnLimits:
         self._processes: dict[str, int] = {}
         # Of a process, by the server's name.
         self._pages_ratio: dict[str, tuple[str, float]] = {}
+        self._forks: dict[str, tuple[str, float]] = {}
         self._most: dict[str, int] = {}
         self._told: dict[str, int] = {}
 
@@ -99,7 +101,7 @@ class OwnLimits:
 
     def _fits(self, name: str, reading: ServerReading, limit_bytes: int, cgroup: Path) -> int:
         others = max(0, anonymous_bytes(cgroup) - reading.rss_bytes)
-        forks = min(reading.copied_bytes, reading.rss_bytes)
+        forks = min(self._copied(name, reading), reading.rss_bytes)
         beside = others + forks + reading.not_counted_bytes + IDLE_BYTES
         # Of a small one most pages are the program's, and one without a limit is never full.
         full_bytes = max(IDLE_BYTES, FULL_RATIO * (reading.maxmemory_bytes or math.inf))
@@ -113,3 +115,11 @@ class OwnLimits:
         is_proven = reading.counted_bytes >= _PROVEN_RATIO * (reading.maxmemory_bytes or math.inf)
         has_room = reading.rss_bytes + others + forks <= limit_bytes
         return max(fits, reading.maxmemory_bytes) if is_proven and has_room else fits
+
+    def _copied(self, name: str, reading: ServerReading) -> float:
+        """Return the most that a fork copied; an earlier one counts half after an hour."""
+        run_id, before = self._forks.get(name, ("", 0.0))
+        faded = before * 0.5 ** (LOOK_SECONDS / _FORKS_FADE_SECONDS)
+        most = max(float(reading.copied_bytes), faded if run_id == reading.run_id else 0.0)
+        self._forks[name] = reading.run_id, most
+        return most
