@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 import pytest
 
+from sidecar.base import log_setup
 from sidecar.cli import main
 from sidecar.commands.parser import COMMANDS, make_parser
 from tests.sidecar.fixtures import WriteNode
@@ -144,5 +145,6 @@ def test_a_machine_without_threads_is_one_sentence(
 ) -> None:
     node = write_node({"a": "redis://127.0.0.1:1"})
     refuse_threads(monkeypatch)
+    monkeypatch.setattr(log_setup, "set_up_log", lambda *_, **__: None)  # it would stay so
     assert main(["run", str(node)]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "spreds: can't start new thread"
