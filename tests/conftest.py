@@ -4,8 +4,10 @@ tests stay together where several processes share them."""
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,6 +50,17 @@ _BEGUN_FIRST = (
     "test_engine_benchmark.py",
     "test_fuzzing.py",
 )
+
+
+@pytest.fixture(autouse=True)
+def no_log_is_left() -> Iterator[None]:
+    """A command that logs, run in this process, would count the lines of later tests, too."""
+    root = logging.getLogger()
+    before, level = set(root.handlers), root.level
+    yield
+    for handler in set(root.handlers) - before:
+        root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.hookimpl(trylast=True)  # when the profile is known
