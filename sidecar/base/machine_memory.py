@@ -14,8 +14,7 @@ from sidecar.base.regular_file import open_regular
 _MEMINFO = Path("/proc/meminfo")
 # cgroup v2's name of the limit, and v1's.
 LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
-_UNLIMITED, _MOST_LIMIT, _MOST_STAT = "max", 64, 1 << 14
-_MOST_DEPTH = 64
+_UNLIMITED, _MOST_LIMIT = "max", 64
 _OWN = Path("/proc/self")
 
 
@@ -94,38 +93,6 @@ def cgroups_of(process: Path) -> list[Path]:
     """Do as ``own_cgroups`` does, for the process with this folder below ``/proc``, as far as this
     process sees its cgroups. Raises OSError."""
     return [folder for _, folder in _cgroups(process) if ".." not in folder.parts]
-
-
-def least_limit(process: Path) -> tuple[int, Path] | None:
-    """Return the least limit that holds a process, and whose it is; ``None`` if it has none, or is
-    deeper than anybody's is who does not mean to keep us busy."""
-    try:
-        found = [
-            (min(limits), len(folder.parts), folder)
-            for own in cgroups_of(process)
-            if len(own.parts) <= _MOST_DEPTH
-            for folder in (own, *own.parents)
-            if (limits := folder_limits_bytes(folder))
-        ]
-    except (OSError, ValueError):
-        return None
-    # Of equal limits the outermost cgroup's counts: it holds those below it, too.
-    limit_bytes, _, cgroup = min(found, default=(0, 0, None))
-    return (limit_bytes, cgroup) if cgroup is not None else None
-
-
-def anonymous_bytes(cgroup: Path) -> int:
-    """Return what processes in a cgroup, and in those below it, have beside files; 0 where it does
-    not say."""
-    try:
-        with open_regular(cgroup / "memory.stat", more_flags=os.O_NOFOLLOW) as file:
-            lines = file.read(_MOST_STAT).decode("ascii", "replace").splitlines()
-    except OSError:
-        return 0
-    figures = dict(line.split(" ", 1) for line in lines if " " in line)
-    # cgroup v2's name, and v1's.
-    said = figures.get("anon") or figures.get("total_rss") or ""
-    return int(said) if said.isascii() and said.isdigit() else 0
 
 
 def _cgroups(process: Path) -> list[tuple[Path, Path]]:

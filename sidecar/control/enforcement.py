@@ -55,7 +55,7 @@ class Enforcement:
         """Take what servers have for what is wanted, while nobody has planned anything."""
         seen = {name: reading for name, reading in readings.items() if reading}
         with self._store.update() as state:
-            servers, budget_bytes = self._actuator.configs, self._actuator.budget.bytes
+            servers, budget_bytes = self.config.servers, self._actuator.budget.bytes
             shares = {server.name: budget_bytes // len(servers) for server in servers}
             wanted = {name: reading.size_bytes for name, reading in seen.items()}
             if state.control.engaged:
@@ -210,7 +210,7 @@ class Enforcement:
             or state.control.holds(name, reading.maxmemory_bytes)
         }
         fallen, budget = self._actuator.fallen, self._actuator.budget
-        servers = fallen.begin(self._actuator.configs, goals if was_engaged else {}, budget)
+        servers = fallen.begin(self.config.servers, goals if was_engaged else {}, budget)
         share = (budget_bytes := budget.bytes) // len(servers)
         planned = state.targets_bytes if was_engaged else unread_sizes(servers, found, budget_bytes)
         # One that does not evict and has no limit counts with a share, or more, and gets none.

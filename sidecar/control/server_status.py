@@ -96,7 +96,7 @@ def server_status(
         "installed_bytes": state.control.installed_bytes.get(name),  # 0 is no limit
         "minimum_bytes": wanted.minimum_bytes,
         "planned_from_bytes": seen.minimum_bytes if seen else None,
-        "maximum_bytes": next(c.maximum_bytes for c in actuator.configs if c.name == name),
+        "maximum_bytes": wanted.maximum_bytes,
         "hit_ratio": hit_ratio,
         "predicted_hit_ratio": predicted,
         "reads_per_second": plane.series.reads_per_second.get(

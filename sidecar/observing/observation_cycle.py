@@ -287,7 +287,7 @@ class ObservationCycle:
             wait = state.control.server_wait(server.name, time.time())
             seen.append(
                 ServerSnapshot(
-                    replace(server, maximum_bytes=least.maximum_bytes),
+                    server,
                     replace(reading, maxmemory_bytes=planned),
                     estimate,
                     settings.get(server.name),

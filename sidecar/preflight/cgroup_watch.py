@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sidecar.base.server_process import server_process
 from sidecar.config.node import SidecarConfig
 from sidecar.preflight.cgroups import check_cgroups
+from sidecar.preflight.endpoint import server_process
 
 # Some milliseconds for each server.
 LOOK_SECONDS = 60.0

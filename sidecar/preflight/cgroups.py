@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sidecar.base.machine_memory import (
-    least_limit,
+    cgroups_of,
+    folder_limits_bytes,
     machine_memory_bytes,
     memory_limit,
 )
@@ -15,6 +16,8 @@ from sidecar.config.memory import MemoryConfig
 from sidecar.config.node import ServerConfig
 from sidecar.preflight.finding import Finding
 from solver_lambda.documents.units import format_size
+
+_MOST_DEPTH = 64
 
 
 def check_cgroups(
@@ -25,7 +28,7 @@ def check_cgroups(
     machine_bytes = machine_memory_bytes()
     within: dict[Path, tuple[int, list[ServerConfig]]] = {}
     for server in servers:
-        found = least_limit(processes[server.name]) if server.name in processes else None
+        found = _limit(processes[server.name]) if server.name in processes else None
         if found is not None and found[0] < machine_bytes:
             within.setdefault(found[1], (found[0], []))[1].append(server)
     for cgroup, (limit_bytes, inside) in within.items():
@@ -35,10 +38,7 @@ def check_cgroups(
         most = [server.maximum_bytes or memory.budget_bytes for server in inside]
         names = ", ".join(server.name for server in inside)
         words = f"run in the cgroup {cgroup}, which has {format_size(limit_bytes)}"
-        if len(inside) == 1 and inside[0].minimum_bytes < limit_bytes:
-            what = words.replace("run ", "it runs ", 1)
-            yield Finding("ok", names, f"{what}: no plan gives it more than that has room for")
-        elif min(sum(most), memory.budget_bytes) >= limit_bytes:
+        if min(sum(most), memory.budget_bytes) >= limit_bytes:
             yield Finding(
                 "problem",
                 names,
@@ -64,3 +64,21 @@ def _check_budget(memory: MemoryConfig, cgroup: Path, limit_bytes: int) -> Itera
             f"{words}, and {memory.budget} is of what the sidecar's own has ({size})",
             f'name it: cgroup = "{cgroup}"',
         )
+
+
+def _limit(process: Path) -> tuple[int, Path] | None:
+    """Return the least limit that holds a process, and whose it is; ``None`` if it has none, or is
+    deeper than anybody's is who does not mean to keep us busy."""
+    try:
+        found = [
+            (min(limits), len(folder.parts), folder)
+            for own in cgroups_of(process)
+            if len(own.parts) <= _MOST_DEPTH
+            for folder in (own, *own.parents)
+            if (limits := folder_limits_bytes(folder))
+        ]
+    except (OSError, ValueError):
+        return None
+    # Of equal limits the outermost cgroup's counts: it holds those below it, too.
+    limit_bytes, _, cgroup = min(found, default=(0, 0, None))
+    return (limit_bytes, cgroup) if cgroup is not None else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from sidecar.base.server_process import ServerProcess
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listeners import (
     Listener,
@@ -141,6 +141,15 @@ def _is_local(endpoint: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class ServerProcess:
+    """Says whom a server runs as; ``groups`` has the number of each."""
+
+    name: str
+    user: int
+    groups: frozenset[int]
+
+
 def check_way_for(server: ServerProcess, endpoint: str, group: int | None) -> Finding | None:
     """Whether a server can connect; ``None``: nothing stands in its way, as far as it can be seen.
 
@@ -178,3 +187,18 @@ def _may(path: Path, server: ServerProcess, right: int) -> bool:
     seen = path.stat()
     shift = 6 if seen.st_uid == server.user else 3 if seen.st_gid in server.groups else 0
     return bool(seen.st_mode >> shift & right)
+
+
+def server_process(name: str, process_id: int) -> ServerProcess | None:
+    """Return the server that this process is; ``None`` if it is no server of this machine."""
+    folder = Path("/proc") / str(process_id)
+    try:
+        # Any byte may stand in a process' name.
+        if not any(word in (folder / "comm").read_bytes() for word in (b"redis", b"valkey")):
+            return None
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    fields = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+    groups = frozenset(int(number) for number in [fields["Gid"][1], *fields["Groups"]])
+    return ServerProcess(name, int(fields["Uid"][1]), groups)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sidecar.base.private_files import OWN_FOLDER, who_else_may_write
-from sidecar.base.server_process import server_process
 from sidecar.config.addresses import shown_url
 from sidecar.config.controller_config import ControllerConfig
 from sidecar.config.links import links
@@ -21,6 +20,7 @@ from sidecar.preflight.endpoint import (
     check_endpoint,
     check_taken_by,
     check_way_for,
+    server_process,
 )
 from sidecar.preflight.finding import Finding
 from sidecar.preflight.listeners import check_listen

@@ -32,7 +32,6 @@ from sidecar.servers.sizes.intermediate_sizes import IntermediateSizes
 from sidecar.servers.sizes.memory_budget import MemoryBudget
 from sidecar.servers.sizes.needed_shares import bounded_needs
 from sidecar.servers.sizes.observe_only import want_what_is_found
-from sidecar.servers.sizes.own_limits import OwnLimits
 from sidecar.servers.sizes.pace import PORTION_SECONDS, Pace
 from sidecar.servers.sizes.primaries import tell_primaries
 from sidecar.servers.sizes.reserved_memory import with_counted
@@ -83,7 +82,7 @@ class Actuator(WatchedServers):
         gradual: bool = True,
         manual_resizes: ManualResizes | None = None,
     ) -> None:
-        self.configs, self.own_limits = [server.config for server in servers], OwnLimits()
+        self.configs: Sequence[ServerConfig] = [server.config for server in servers]
         super().__init__(
             {one.name: ServerWatch(one, memory, sampling, store, metrics) for one in servers}
         )
@@ -203,14 +202,6 @@ class Actuator(WatchedServers):
         sizes = self.intermediate_sizes.sizes_bytes
         states = [watch.state(sizes[name]) for name, watch in self._watches.items()]
         return with_counted(self.sheltered(), states, self.budget.bytes, self.latest_least_bytes)
-
-    @property
-    def configs(self) -> Sequence[ServerConfig]:  # with maxima that their cgroups have room for
-        return self.own_limits.within(self._configs, self.last_seen())
-
-    @configs.setter
-    def configs(self, configs: Sequence[ServerConfig]) -> None:
-        self._configs = configs
 
     def sheltered(self) -> Sequence[ServerConfig]:  # with minima that count for now
         return self.fallen.sheltered(self.configs, self.budget)

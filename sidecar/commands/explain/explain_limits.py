@@ -44,8 +44,7 @@ def _limits_words(config: ServerConfig, server: Mapping[str, Any]) -> list[str]:
     whose = _whose(config, "minimum_bytes")
     if low != config.minimum_bytes:
         whose = f"its team's, signed {team}" if team else "what it needs to work at all"
-    by = "the operator's" if high == config.maximum_bytes else "what its cgroup has room for"
-    most = "as much as there is" if high is None else f"{format_size(high)} ({by})"
+    most = "as much as there is" if high is None else f"{format_size(high)} (the operator's)"
     words = [f"It may have from {format_size(low)} ({whose}) to {most}."]
     least = server.get("planned_from_bytes") or 0
     if least > low:

@@ -20,13 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.base.descriptors import make_room_for_descriptors
-from sidecar.base.server_process import ServerProcess, server_process
 from sidecar.cli import main
 from sidecar.commands.running import status_of
 from sidecar.config.node import load_config
 from sidecar.preflight.endpoint import (
+    ServerProcess,
     check_endpoint,
     check_way_for,
+    server_process,
 )
 from sidecar.preflight.listeners import Listener, check_listen, tcp_listener
 from sidecar.preflight.machine import check_machine

@@ -56,24 +56,13 @@ def test_a_budget_that_their_common_cgroup_does_not_have(process: Process) -> No
     assert said(150, inner, first) == []
 
 
-def test_a_server_in_a_cgroup_of_its_own_is_given_what_that_has_room_for(process: Process) -> None:
+def test_servers_in_cgroups_of_their_own_want_a_maximum(process: Process) -> None:
     first, second = process("a", str(100 * MIB)), process("b", "max")
     (line,) = said(300, first, second)
-    assert line.startswith("ok a: it runs in the cgroup ")
-    assert line.endswith(", which has 100 MiB: no plan gives it more than that has room for")
-    needy = [replace(SERVERS[0], minimum_bytes=100 * MIB), SERVERS[1]]
-    (line,) = said(300, first, second, servers=needy)
     assert line.startswith("problem a: run in the cgroup ")
-
-
-def test_two_servers_of_three_in_one_cgroup_want_a_maximum(process: Process) -> None:
-    three = [*SERVERS, replace(SERVERS[0], name="c")]
-    both, third = process("two", str(100 * MIB)), process("b", "max")
-    (line,) = said(300, both, both, third, servers=three)
-    assert line.startswith("problem a, b: run in the cgroup ")
-    bounded = [replace(one, maximum_bytes=40 * MIB) for one in three]
-    assert said(300, both, both, third, servers=bounded) == []
-    assert said(90, both, both, third, servers=three) == []
+    bounded = [replace(SERVERS[0], maximum_bytes=80 * MIB), SERVERS[1]]
+    assert said(300, first, second, servers=bounded) == []
+    assert said(90, first, second) == []
 
 
 def test_a_share_of_another_cgroup_than_theirs_is_told(process: Process) -> None:
