@@ -145,13 +145,14 @@ def _row(planned: _Told, now: _Told, *, is_over: bool) -> tuple[str, ...]:
     has = now.get("maxmemory_bytes")
     # A size set by hand stays, whatever is planned.
     is_held = bool(now.get("held"))
+    wanted = now.get("target_bytes", after) if is_over else after
     change = 0 if is_held or is_over else after - (before if has is None else has)
     sign = "" if not change else "+" if change > 0 else "-"
     return (
         planned["name"],
         size_or(before or None, "unlimited"),
         size_or(has or None, "unlimited" if has == 0 else "not known") if now else "",
-        "set by hand" if is_held else size_or(after or None, "unlimited"),
+        "set by hand" if is_held else size_or(wanted or None, "unlimited"),
         f"{sign}{format_size(abs(change))}" if change else "-",
         *(("-", "-", "-") if is_held or is_over else _by_the_curve(planned, now)),
     )
@@ -214,7 +215,7 @@ def _totals(plan: _Told, by_name: _Told, *, is_verbose: bool) -> Iterator[str]:
         now, then = now + before, then + after
         if f"{before:,.0f}" != f"{after:,.0f}":
             changes.append(f"{server['name']} {before:,.0f} -> {after:,.0f}")
-    if changes and (is_verbose or not missing):
+    if changes and (is_verbose or not missing) and not plan.get("overtaken_by"):
         without = f", without {', '.join(missing)}" if missing else ""
         each = f" ({', '.join(changes)})" if is_verbose else ""
         yield (
