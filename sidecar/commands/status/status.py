@@ -211,7 +211,7 @@ def _as_the_sidecar_has_them(
     config: SidecarConfig, state: SidecarState, told: dict[str, Any]
 ) -> list[dict[str, Any]] | None:
     """Return what the sidecar says of the file's servers; ``None``: it has others."""
-    found = {one["name"]: one for one in _as_told(told)["servers"]}
+    found = {one["name"]: one for one in _told_servers(told)}
     if found.keys() != {server.name for server in config.servers}:
         return None
     for server in config.servers:
@@ -261,7 +261,12 @@ def _print(status: dict[str, Any], options: argparse.Namespace) -> None:
 
 def _as_told(told: dict[str, Any]) -> dict[str, Any]:
     """Return the same, where only the sidecar knows of servers."""
-    servers = [
+    return _status(told["node"], _told_servers(told), told["budget"]["bytes"], told)
+
+
+def _told_servers(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the sidecar says of its servers."""
+    return [
         {
             "name": one["name"],
             "error": one["error"],
@@ -279,4 +284,3 @@ def _as_told(told: dict[str, Any]) -> dict[str, Any]:
         }
         for one in told["servers"]
     ]
-    return _status(told["node"], servers, told["budget"]["bytes"], told)

@@ -104,7 +104,7 @@ def _past_squatters(
     Sockets that any user has bound to the server's port, before the server was, can wait for each
     port of ours at 127.0.0.1. They take what the server would answer, or connect to us as we
     connect to it. Raises OSError."""
-    connection.is_reached, closed = False, None
+    connection.is_reached = False
     try:
         connected = _checked(connect(), check)
         if is_established(connected):
@@ -115,18 +115,25 @@ def _past_squatters(
         # One that fails in TLS does so again.
         fails = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
         is_its_own = (fails or isinstance(error, TimeoutError)) and connection.is_reached
-        if is_its_own or not _may_be_squatted(connection, listeners):
-            raise
         # Where that fails, too, the first one says why, whatever keeps that address from it.
-        with suppress(OSError):
-            return _checked(_from_another_address(connection), check)
-        raise
+        if is_its_own or (another := _another(check, connection, listeners)) is None:
+            raise
+        return another
+    if (another := _another(check, connection, listeners)) is None:
+        return closed
+    closed.close()
+    return another
+
+
+def _another(
+    check: Callable[[socket.socket], object], connection: Any, listeners: _Listeners
+) -> socket.socket | None:
+    """Return a connection from another address, where the server listens at this machine and one
+    can be had."""
     if _may_be_squatted(connection, listeners):
         with suppress(OSError):
-            another = _checked(_from_another_address(connection), check)
-            closed.close()
-            return another
-    return closed
+            return _checked(_from_another_address(connection), check)
+    return None
 
 
 def _may_be_squatted(connection: Any, listeners: _Listeners) -> bool:
