@@ -27,6 +27,7 @@ from sidecar.controllers.controller import Failed
 from sidecar.controllers.direct import DirectController
 from sidecar.controllers.kept_folder import KeptFolder
 from sidecar.plans.plan_check import TakePlan
+from sidecar.servers.back_off import BackOff
 from solver_lambda.documents.document_key import (
     HEADER,
     NONCE_HEADER,
@@ -180,15 +181,15 @@ class SolverService:
 
     def _exchange_again(self, method: str, body: bytes | None) -> bytes:
         """Ask again where it hangs up, while there is time. Raises ServiceError."""
-        began, pause_seconds = time.monotonic(), _FIRST_PAUSE_SECONDS
+        began, pauses = time.monotonic(), BackOff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         while True:
             try:
                 return self._exchange(method, body)
             except HungUpError:
+                pause_seconds = pauses.fail()
                 if time.monotonic() - began + pause_seconds > self._limit_seconds / 2:
                     raise
             time.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
     def _exchange(self, method: str, body: bytes | None) -> bytes:
         url = urlsplit(self._config.url)
