@@ -117,5 +117,6 @@ function renderBanner(section, status) {
     ...[remedyWords(status), planWords(status), recommendedWords(status), measuredWords(status), installedWords(status), outcomeWords(status)].filter(Boolean).map((text) => element("p", {}, text)),
     element("p", { class: "small soft" }, `SPREDS ${status.spreds_version}, running for ${duration(status.now_seconds - status.started_at_seconds)}. `
       + `${whole(status.samples.since_observation)} of the ${whole(status.samples.wanted)} samples that the next observation waits for have come`
-      + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}; ${whole(status.samples.lost_batches)} batches were lost.`));
+      + `${status.next_observation_at_seconds ? `, or it is made ${when(status.next_observation_at_seconds, status.now_seconds)}` : ""}`
+      + `${status.samples.lost_batches ? `. ${whole(status.samples.lost_batches)} batches of samples did not arrive, of some 700 at most each: curves hardly change by that` : ""}.`));
 }
