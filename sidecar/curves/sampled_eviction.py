@@ -10,9 +10,12 @@ field of the rule; the tests compare it with the rule itself.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from sidecar.kernel.library import library
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,8 +29,6 @@ MOST_SAMPLES = 64
 # until e^-8 is left.
 _STEPS_PER_CACHE, _STEPS_PER_PART = 16, 4
 _PARTS = 8
-# A loop that hardly fits converges slowly, all else in three or four rounds.
-_ROUNDS, _CONVERGED_RATIO = 40, 1e-4
 
 
 class SampledEviction:
@@ -43,26 +44,17 @@ class SampledEviction:
     def __init__(self, samples: int, miss_ratios: FloatArray, evicting: FloatArray) -> None:
         """Start from the curve of exact LRU at ``GRID_BYTES``. ``evicting`` tells how often a cache
         of each size was full; until then it evicts nothing. Both have shape (k,)."""
-        spread, offsets = _spread(samples)
-        self._offsets = offsets
+        steps = steps_of(samples)
+        self._offsets = steps.offsets
         self._loss: tuple[float, FloatArray] | None = None
-        self._exact = np.where(offsets == 0, 1.0, 0.0)
-        beyond = self._around(miss_ratios[None])[0] @ spread.T
-        self._weights = np.tile(self._exact, (len(miss_ratios), 1))
-        # Each size by itself, until it has converged; where the curve is flat, nothing is bent.
-        left = np.flatnonzero((beyond[:, 0] > beyond[:, -1]) & (evicting > 0))
-        ratios = miss_ratios[left]
-        width = 1 / (samples * _steps_per_part(samples))
-        for rounds in range(1, _ROUNDS + 1):
-            lost = _lost(beyond[left], ratios, samples, width)
-            before, ratios = ratios, (lost * beyond[left]).sum(axis=1)
-            done = (np.abs(ratios - before) < _CONVERGED_RATIO) | (rounds == _ROUNDS)
-            self._weights[left[done]] = lost[done] @ spread
-            left, ratios = left[~done], ratios[~done]
-            if not len(left):
-                break
-        share = evicting[:, None]
-        self._weights = share * self._weights + (1 - share) * self._exact
+        exact, full = (np.ascontiguousarray(one, np.float64) for one in (miss_ratios, evicting))
+        self._weights = np.empty((len(exact), len(steps.offsets)))
+        if library().spreds_eviction_weights(
+            *(exact.ctypes.data, full.ctypes.data, len(exact), samples, steps.width),
+            *(steps.low.ctypes.data, steps.between.ctypes.data, len(steps.low)),
+            *(-int(steps.offsets[0]), len(steps.offsets), self._weights.ctypes.data),
+        ):
+            raise ValueError(f"{len(steps.low)} steps are too many")
 
     def _around(self, rows: FloatArray) -> FloatArray:
         """Return each row's values at every size of the grid and the offsets from it, the row's
@@ -97,41 +89,30 @@ class SampledEviction:
         return float(self._offsets[0] - 0.5), self._loss[1]
 
 
-def _steps_per_part(samples: int) -> int:
-    return max(_STEPS_PER_PART, _STEPS_PER_CACHE // samples)
+class EvictionSteps(NamedTuple):
+    """Holds the steps by which an object's survival is followed.
+
+    Attributes:
+        width: of one, as a share of the cache.
+        low: shape (steps,), the place in ``offsets`` of the last point of the grid below each one.
+        between: shape (steps,), how far it lies towards the next point.
+        offsets: of the points that stand for them, from the size of the cache.
+    """
+
+    width: float
+    low: npt.NDArray[np.int64]
+    between: FloatArray
+    offsets: npt.NDArray[np.int64]
 
 
 # A server says how many samples it takes.
 @lru_cache(maxsize=16)
-def _spread(samples: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Return which points of the grid stand for each step's relative size, shape (steps + 1,
-    offsets). Also return the offsets of these points from the size of the cache."""
-    per_part = _steps_per_part(samples)
-    steps = np.arange(per_part * _PARTS + 1) / per_part
-    edges = 1 + (steps - 1) / samples
+def steps_of(samples: int) -> EvictionSteps:
+    """Return the steps for ``maxmemory-samples``."""
+    per_part = max(_STEPS_PER_PART, _STEPS_PER_CACHE // samples)
+    edges = 1 + (np.arange(per_part * _PARTS + 1) / per_part - 1) / samples
     middles = np.append((edges[1:] + edges[:-1]) / 2, edges[-1])
     places = np.log2(middles) * PER_OCTAVE
     low = np.floor(places).astype(np.int64)
-    first, last = min(int(low[0]), 0), int(low[-1]) + 1
-    offsets = np.arange(first, last + 1)
-    spread = np.zeros((len(places), len(offsets)))
-    rows = np.arange(len(places))
-    spread[rows, low - first] = 1 - (places - low)
-    spread[rows, low + 1 - first] = places - low
-    return spread, offsets
-
-
-def _lost(beyond: FloatArray, ratios: FloatArray, samples: int, width: float) -> FloatArray:
-    """Return the share of the objects that is lost in each step, shape as ``beyond``, the miss
-    ratios of exact LRU there. ``ratios``, shape (k,), are those of the cache itself."""
-    behind = np.full(len(ratios), 1 / samples)  # the part of the cache that is older
-    surviving = np.ones(len(ratios))
-    lost = np.empty_like(beyond)
-    for step in range(beyond.shape[1] - 1):
-        evictions = ratios / np.maximum(beyond[:, step], 1e-12)
-        left = surviving * np.exp(-samples * width * evictions)
-        lost[:, step] = surviving - left
-        surviving = left
-        behind = np.maximum(0.0, behind - width * (1 - evictions + samples * behind * evictions))
-    lost[:, -1] = surviving
-    return lost
+    offsets = np.arange(min(int(low[0]), 0), int(low[-1]) + 2)
+    return EvictionSteps(1 / (samples * per_part), low - offsets[0], places - low, offsets)

@@ -54,6 +54,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
             *(_POINTER, _POINTER, _POINTER, _U64, ctypes.c_double),
         ],
     ),
+    "spreds_eviction_weights": (
+        ctypes.c_int,
+        [*[_POINTER] * 2, *[_U64] * 2, ctypes.c_double, *[_POINTER] * 2, *[_U64] * 3, _POINTER],
+    ),
     "spreds_records_check": (ctypes.c_int, [_POINTER, *[_U64] * 4]),
     "spreds_batch_new": (_POINTER, []),
     "spreds_batch_free": (None, [_POINTER]),

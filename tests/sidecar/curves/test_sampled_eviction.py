@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.curves.lru_stack import LruStack
-from sidecar.curves.sampled_eviction import GRID_BYTES, SampledEviction
+from sidecar.curves.sampled_eviction import GRID_BYTES, SampledEviction, steps_of
+from tests.oracles.eviction_weights import eviction_weights
 from tests.sidecar.monitored_load import zipf
 from tests.sidecar.naive_eviction import sampled_miss_ratio
 
@@ -85,6 +86,24 @@ def test_a_bent_curve_lies_between_those_of_other_sizes(
     bent = SampledEviction(samples, curve, np.full(len(curve), full)).bent(curve[None])[0]
     assert curve[-1] - 1e-9 <= bent.min()
     assert bent.max() <= curve[0] + 1e-9
+
+
+@given(
+    curve=CURVES,
+    samples=st.integers(1, 64),
+    full=st.lists(
+        st.sampled_from([0.0, 0.3, 1.0]), min_size=len(GRID_BYTES), max_size=len(GRID_BYTES)
+    ),
+)
+@settings(max_examples=20)
+def test_as_numpy_computes_it(curve: np.ndarray, samples: int, full: list[float]) -> None:
+    eviction = SampledEviction(samples, curve, np.array(full))
+    rows = np.stack([curve, np.linspace(1, 0, len(curve))])
+    weights = eviction_weights(samples, curve, np.array(full))
+    offsets = steps_of(samples).offsets
+    padded = np.pad(rows, ((0, 0), (-offsets[0], offsets[-1])), mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, len(offsets), axis=1)
+    assert eviction.bent(rows) == pytest.approx(np.einsum("nko,ko->nk", around, weights), abs=1e-9)
 
 
 @given(curve=CURVES, samples=st.integers(1, 64))
