@@ -26,6 +26,7 @@ VERBS: dict[tuple[str, ...], str] = {
     ("bench", "engine"): "workloads.bench.curves.engine_verb",
     ("bench", "fleet"): "workloads.bench.fleet_verb",
     ("experiment", "curves"): "workloads.experiment.curves",
+    ("experiment", "other-policies"): "workloads.experiment.other_policies",
     ("experiment", "all"): "workloads.experiment.everything.command",
     ("experiment", "commands"): "workloads.experiment.commands.command",
     ("experiment", "attacks"): "workloads.experiment.attacks.command",

@@ -12,6 +12,7 @@ from sidecar.config.node import ServerConfig
 from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
 from sidecar.control.size_reason import reason_with_planned_change
+from sidecar.curves.other_policies import OtherPolicy
 from sidecar.observing.observation_cycle import ObservationCycle
 from sidecar.observing.team_wishes import effective
 from sidecar.servers.actuator import Actuator
@@ -106,6 +107,10 @@ def server_status(
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if is_known else None),
         **_seen_part(wanted, settings, seen, is_known),
+        "other_policies": [
+            _other_policy(one, reading, planned)
+            for one in (cycle.other_policies.get(name, ()) if is_known and reading else ())
+        ],
         "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
         **_settings_part(settings),
@@ -149,6 +154,24 @@ def _seen_part(
         "backend_latency_source": seen.backend_latency_source if seen else source,
         "curve_error_ratio": known.curve_error_ratio if known else None,
         "curve": _curve(known.curve) if known else None,
+    }
+
+
+def _other_policy(
+    other: OtherPolicy, reading: ServerReading | None, planned: ServerPlan | None
+) -> dict[str, Any]:
+    """Return what it would hit under another policy, with what it has and what is planned."""
+    has_bytes = reading.size_bytes if reading else 0
+
+    def hits(size_bytes: int) -> float | None:
+        return 1 - float(other.curve.miss_ratio(size_bytes)) if size_bytes else None
+
+    return {
+        "setting": other.setting,
+        "value": other.value,
+        "hit_ratio": hits(has_bytes),
+        "recommended_hit_ratio": hits(planned.maxmemory_bytes) if planned else None,
+        "error_ratio": other.error_ratio(has_bytes),
     }
 
 

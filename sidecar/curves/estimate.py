@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sidecar.curves.other_policies import OtherPolicy
 from solver_lambda.documents.curve import MissRatioCurve
 
 
@@ -32,6 +33,7 @@ class Estimate:
         pinned_bytes: under ``volatile-lru``, of the keys without a TTL.
         enough_bytes: see ``UnfilledMemory``; ``None`` if the server fills its memory.
         keep_reason: why this server's size must not change, or ``None``.
+        other_policies: what they would make of it; none while the curve is not known.
     """
 
     curve: MissRatioCurve
@@ -50,3 +52,4 @@ class Estimate:
     pinned_bytes: int
     enough_bytes: int | None
     keep_reason: str | None
+    other_policies: tuple[OtherPolicy, ...] = ()

@@ -67,7 +67,7 @@ class MiniatureCaches:
 
     def add_weight(self, more: int) -> None:
         """Make each object, in every cache, ``more`` heavier (lighter, if negative), but 1 at
-        least; where that is too much, objects leave with the next one that comes."""
+        least; where that is too much, objects leave with the next accesses."""
         self._library.spreds_caches_add_weight(self._caches, more)
 
     def weight(self, place: int) -> int:

@@ -20,6 +20,7 @@ from sidecar.curves.estimate import Estimate as Estimate
 from sidecar.curves.lifetimes import Lifetimes
 from sidecar.curves.miniature_caches import EvictionSettings
 from sidecar.curves.miniature_simulation import MiniatureSimulation, simulated_sizes
+from sidecar.curves.other_policies import OtherPolicy, SimulatedLfu, other_policies
 from sidecar.curves.policies import SIMULATED_POLICIES, VOLATILE_POLICIES, eviction_samples
 from sidecar.curves.read_counts import ReadCounts
 from sidecar.curves.served_reads import (
@@ -37,6 +38,7 @@ from sidecar.curves.whole_databases import DatabaseNumbers
 from sidecar.samples.batch import Batch
 from sidecar.servers.connection.reading_window import ReadingWindow
 from sidecar.servers.connection.server_reading import ServerReading
+from solver_lambda.documents.curve import MissRatioCurve
 
 # The successor knows enough when it has seen this share of what the present stack has seen, less so
 # many standard errors of that: a few objects hardly tell how much it was.
@@ -154,6 +156,7 @@ class ServerMonitor:
         self.samples_since_observation = self.samples_taken = 0
         self.warm_up = WarmUp(self.cycle_seconds)
         self._rate_increase, self._unfilled = RateIncrease(cycle_seconds), UnfilledMemory()
+        self._lfu: SimulatedLfu | None = None
         self._databases, self._take = DatabaseNumbers(), CompiledBatch().take
         self.previous: ServerReading | None = None
         self.last_batch: Batch | None = None
@@ -170,6 +173,7 @@ class ServerMonitor:
             self.lifetimes.keep_only(())
             self._rate_increase.give_up()
             self.counts.growth_margin.forget()
+            self._lfu = None
             last = last if last.instance == batch.instance else None
         parts, numbered = self._parts(), self._databases.numbered(batch)
         taken = self._take(numbered, parts)
@@ -179,6 +183,8 @@ class ServerMonitor:
         reads = batch_reads(last, batch, taken.reads, taken.rate)
         self.counts.histogram.reads.new += reads
         self._window_reads += reads
+        if self._lfu is not None:
+            self._lfu.take(numbered, parts, reads)
         self.warm_up.take(taken.reads, taken.unseen_hits, batch.last_time_us)
         self._warm_up()
         self.samples_since_observation += len(batch.records)
@@ -203,11 +209,15 @@ class ServerMonitor:
         self.counts.follow_eviction()
         self.latency.decay(0.5**cycles)
         self.anchor.decay(0.5**cycles)
+        if self._lfu is not None:
+            self._lfu.step(cycles)
 
     def forget(self) -> None:
         """Forget all reads that were counted."""
         self.counts.forget()
         self.anchor.decay(0.0)
+        if self._lfu is not None:
+            self._lfu.forget()
 
     def _warm_up(self, least_reads: int = BLOCK_READS) -> None:
         """Forget what was counted by guesses."""
@@ -243,6 +253,7 @@ class ServerMonitor:
         self._depth_bytes = max(0.0, float(reading.maxmemory_bytes - empty_bytes))
         if (simulation := self.shards.simulation) is not None:
             window_misses = simulation.take_window(depth_bytes)
+        self._simulate_lfu(reading)
         evicts = is_full(reading)
         self._resident_bytes = self._depth_bytes if evicts else np.inf
         self.counts.know_eviction(
@@ -292,6 +303,7 @@ class ServerMonitor:
         ahead = self.counts.growth_margin.depths(depths) if half_life else depths
         remembered = self.counts.reads(half_life) if half_life else None
         curve = curve_through(empty_bytes, ahead, self.anchor.anchored(raw), budget_bytes)
+        others = () if keep_reason else self._others(reading, half_life, budget_bytes)
         curve, enough_bytes = self._unfilled.agreed(curve, reading, self.cycle_seconds)
         self.counts.window_error.predict(curve)
         return Estimate(
@@ -311,7 +323,20 @@ class ServerMonitor:
             pinned_bytes=round(self.shards.pinned_bytes),
             enough_bytes=enough_bytes,
             keep_reason=keep_reason,
+            other_policies=others,
         )
+
+    def _others(
+        self, reading: ServerReading, half_life: HalfLife | None, budget_bytes: int
+    ) -> tuple[OtherPolicy, ...]:
+        def curve_of(depths: FloatArray, ratios: FloatArray) -> MissRatioCurve:
+            ahead = self.counts.growth_margin.depths(depths) if half_life else depths
+            return curve_through(
+                self.counts.empty_bytes, ahead, self.anchor.anchored(ratios), budget_bytes
+            )
+
+        length = half_life.shape if half_life else CYCLE
+        return other_policies(reading, self.counts, self._lfu, length, curve_of)
 
     def _error(
         self,
@@ -351,7 +376,19 @@ class ServerMonitor:
         if weight is not None and abs(heavier) > _REWEIGH_RATIO * weight:
             self.counts.histogram.stretch(weight / max(1.0, weight - heavier))
             self.shards.reweigh(heavier)
+            if self._lfu is not None:
+                self._lfu.reweigh(heavier)
             self.calibration.overhead_bytes += heavier
+
+    def _simulate_lfu(self, reading: ServerReading) -> None:
+        """Simulate it beside a policy that takes any key. What a look tells does not count how
+        often a key was read."""
+        settings, held_bytes = EvictionSettings.of(reading), self._depth_bytes
+        is_wanted = reading.maxmemory_policy in ("allkeys-lru", "allkeys-random")
+        if not is_wanted or reading.is_looked_at or not 0 < held_bytes < np.inf:
+            self._lfu = None
+        elif self._lfu is None or not self._lfu.is_for(settings, held_bytes):
+            self._lfu = SimulatedLfu(settings, held_bytes)
 
     def _follow_policy(self, reading: ServerReading, budget_bytes: int) -> None:
         volatile = reading.maxmemory_policy in VOLATILE_POLICIES

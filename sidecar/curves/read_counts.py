@@ -213,15 +213,20 @@ class ReadCounts:
 
     def follow_eviction(self) -> None:
         """Learn from what was counted what the server's eviction makes of it."""
-        reads = float(self.histogram.reads.by(CYCLE))
-        if self._samples > MOST_SAMPLES or self.simulation is not None or reads <= 0:
+        if self._samples > MOST_SAMPLES or self.simulation is not None:
             self.eviction = None
-            return
+        else:
+            self.eviction = self._eviction_by(self._samples)
+
+    def _eviction_by(self, samples: int) -> SampledEviction | None:
+        """Return what so many samples make of exact LRU; ``None`` if nothing was read."""
+        if float(self.histogram.reads.by(CYCLE)) <= 0:
+            return None
         exact = self.histogram.miss_ratios(CYCLE)
         held = GRID_BYTES + self.pinned_bytes
         ratios = np.interp(held, EDGES_BYTES, exact)
         filled = self.growth_margin.filled_shares(held, self._full_bytes)
-        self.eviction = SampledEviction(self._samples, ratios, filled)
+        return SampledEviction(samples, ratios, filled)
 
     def bending(self, least_bytes: float, most_bytes: float) -> float:
         """Return by how much the server's eviction changes the miss ratio of exact LRU at most,
@@ -272,14 +277,24 @@ class ReadCounts:
         """Return depths in bytes, and the miss ratio of a server that holds so many bytes of
         keys."""
         if self.simulation is None:
-            exact = self.histogram.miss_ratios(length)
-            if self.eviction is None:
-                return EDGES_BYTES, exact
-            rows, depths = self._bent(exact[None], EDGES_BYTES, self.eviction)
-            return depths, np.minimum.accumulate(np.clip(rows[0], 0.0, 1.0))
+            return self._stack_miss_ratios(length, self.eviction)
         reads = max(1.0, float(self.histogram.reads.by(length)))
         ratios = np.clip(self.simulation.misses.by(length).sum(axis=0) / reads, 0.0, 1.0)
         return self.simulation.depths_bytes, np.minimum.accumulate(ratios)
+
+    def miss_ratios_by_samples(self, length: int, samples: int) -> tuple[FloatArray, FloatArray]:
+        """Return the same of a server that would evict the least recently used of so many keys; of
+        a random one with 1."""
+        return self._stack_miss_ratios(length, self._eviction_by(samples))
+
+    def _stack_miss_ratios(
+        self, length: int, eviction: SampledEviction | None
+    ) -> tuple[FloatArray, FloatArray]:
+        exact = self.histogram.miss_ratios(length)
+        if eviction is None:
+            return EDGES_BYTES, exact
+        rows, depths = self._bent(exact[None], EDGES_BYTES, eviction)
+        return depths, np.minimum.accumulate(np.clip(rows[0], 0.0, 1.0))
 
     def _bent(
         self, rows: FloatArray, depths_bytes: FloatArray, eviction: SampledEviction

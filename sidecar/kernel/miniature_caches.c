@@ -99,7 +99,7 @@ struct miniature_caches *spreds_caches_new(int cache_count, int samples, int log
     return m;
 }
 
-/* Of each cache; where it became less, objects leave with the next one that comes. */
+/* Of each cache; where it became less, objects leave with the next accesses. */
 void spreds_caches_set_capacities(struct miniature_caches *m, const double *capacities) {
     for (int c = 0; c < m->cache_count; c++) m->caches[c].capacity = capacities[c];
 }
@@ -109,6 +109,8 @@ void spreds_caches_set_capacities(struct miniature_caches *m, const double *capa
 int spreds_caches_access(struct miniature_caches *m, const uint64_t *keys,
                          const uint8_t *operations, const int64_t *weights, uint64_t count,
                          int64_t default_weight, uint32_t minute, int64_t *misses) {
+    /* A cache that hits whatever it is asked for would hold for good what became too much. */
+    for (int c = 0; c < m->cache_count; c++) fit(m, &m->caches[c], minute);
     for (uint64_t i = 0; i < count; i++) {
         uint8_t operation = operations[i];
         if (operation > WRITE) {
@@ -162,7 +164,7 @@ void spreds_caches_list(const struct miniature_caches *m, uint64_t *keys) {
 }
 
 /* Make each object, in every cache, `more` heavier (lighter, if negative), but 1 at least; where that
- * is too much for a cache, objects leave with the next one that comes. */
+ * is too much for a cache, objects leave with the next accesses. */
 void spreds_caches_add_weight(struct miniature_caches *m, int64_t more) {
     for (uint32_t i = 0; i < m->used; i++) {
         int64_t *weight = &m->objects[i].weight;

@@ -135,6 +135,10 @@ static inline void evict(struct miniature_caches *m, struct small_cache *cache, 
     }
 }
 
+static inline void fit(struct miniature_caches *m, struct small_cache *cache, uint32_t minute) {
+    while ((double)cache->used > cache->capacity && cache->count) evict(m, cache, minute);
+}
+
 static inline void put(struct miniature_caches *m, struct small_cache *cache, uint32_t object,
                 int64_t weight, uint32_t minute) {
     if ((double)weight > cache->capacity) {
@@ -152,7 +156,7 @@ static inline void put(struct miniature_caches *m, struct small_cache *cache, ui
     }
     cache->weights[object] = weight;
     cache->used += weight;
-    while ((double)cache->used > cache->capacity && cache->count) evict(m, cache, minute);
+    fit(m, cache, minute);
 }
 
 #endif

@@ -16,6 +16,7 @@ from sidecar.config.sampling import DEFAULT_RATE
 from sidecar.controllers.controller import Controller
 from sidecar.curves.decaying_counts import STEPS_A_CYCLE
 from sidecar.curves.monitor import ServerMonitor
+from sidecar.curves.other_policies import OtherPolicy
 from sidecar.half_lives.planning_basis import PlanningBasis
 from sidecar.observing.observer import (
     much_needed,
@@ -57,6 +58,7 @@ class ObservationCycle:
 
     Attributes:
         last_observation, was_early: the last one that was made; whether the load asked for it.
+        other_policies: what they would make of each server, as of that observation.
         last_settings: the teams' settings that it used, or the first will use, by server.
         before_observation: called each time before the servers are looked at for one.
         observed: called with each that was made, before a plan is asked for.
@@ -83,6 +85,7 @@ class ObservationCycle:
         self.config = config
         self.last_observation: Observation | None = None
         self.was_early = False
+        self.other_policies: Mapping[str, tuple[OtherPolicy, ...]] = {}
         self.last_settings: Mapping[str, TeamSettings] = settings.in_force
         self.before_observation: Callable[[], None] = lambda: None
         self.observed: Callable[[Observation], None] = lambda _: None
@@ -230,6 +233,9 @@ class ObservationCycle:
             self.asked.keep(observation, {*self._store.now.asked, self._store.now.applied_cycle})
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
+        self.other_policies = {
+            one.config.name: one.estimate.other_policies for one in seen if one.estimate
+        }
         self.observed(observation)
         self._tell(observation, len(seen), basis)
         controller.ask(observation)

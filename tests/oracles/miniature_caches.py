@@ -88,6 +88,10 @@ class MiniatureCache:
         else:
             self.used += weight - entry.weight
             entry.weight = weight
+        self.fit(now_seconds)
+
+    def fit(self, now_seconds: int) -> None:
+        """Evict what is too much."""
         while self.used > self.capacity and self._keys:
             self._evict(now_seconds)
 
@@ -103,7 +107,7 @@ class MiniatureCache:
 
     def add_weight(self, more: int) -> None:
         """Make each object ``more`` heavier (lighter, if negative), but 1 at least; where that is
-        too much, objects leave with the next one that comes."""
+        too much, objects leave with the next accesses."""
         for entry in self._entries.values():
             entry.weight = max(1, entry.weight + more)
         self.used = sum(entry.weight for entry in self._entries.values())
@@ -180,6 +184,8 @@ class MiniatureCaches:
         Returns:
             Misses of each group of objects in each cache, shape (GROUPS, caches).
         """
+        for cache in self._caches:
+            cache.fit(now_seconds)
         misses = [[0] * len(self._caches) for _ in range(GROUPS)]
         places = list(enumerate(self._caches))
         for key, operation, known_weight in zip(

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +71,14 @@ class SampledBinary:
         return load | {f"{prefix}{name}": value for name, value in knobs.items()}
 
 
+class ToldPolicy(NamedTuple):
+    """What is told of another policy, or of more samples; the error at the server's own size."""
+
+    value: str
+    miss_ratios: list[float]
+    error_ratio: float
+
+
 @dataclass(frozen=True)
 class Run:
     """What one server measured and predicted after it was warm.
@@ -83,6 +92,7 @@ class Run:
         curve: points of the anchored curve, (bytes, miss ratio).
         curve_error_ratio, drift_ratio, sampled_objects: as in ``Estimate``.
         dropped: samples that did not arrive.
+        other_policies: what it is told to miss under them.
     """
 
     sizes_bytes: list[int]
@@ -94,6 +104,7 @@ class Run:
     drift_ratio: float
     sampled_objects: int
     dropped: int
+    other_policies: list[ToldPolicy]
 
 
 class _Window:
@@ -258,6 +269,14 @@ def measure(
         drift_ratio=estimate.drift_ratio,
         sampled_objects=estimate.sampled_objects,
         dropped=dropped,
+        other_policies=[
+            ToldPolicy(
+                one.value,
+                one.curve.miss_ratio(sizes_bytes).tolist(),
+                one.error_ratio(sizes_bytes[place]),
+            )
+            for one in estimate.other_policies
+        ],
     )
 
 

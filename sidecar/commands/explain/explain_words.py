@@ -20,6 +20,7 @@ from sidecar.commands.plan.plan_words import (
     no_plan_words,
     plan_in_short,
 )
+from sidecar.commands.policy_words import policy_sentences
 from sidecar.commands.printing import age_words, ratio_or, time_or
 from sidecar.commands.size_predicates import is_on_its_way, is_to_change, with_the_plan
 from sidecar.config.node import ServerConfig
@@ -62,6 +63,7 @@ def server_sentences(
             *since_installation(server, told),
             *_worth(server, in_force, _OTHER_SIZES[::3]),
             *_measured(server, is_apart=bool(apart)),
+            *policy_sentences(server, is_verbose=False),
             *replicas_words(server),
             *refused_words(server),
             *in_the_last_day(config.name, history, told["now_seconds"], is_short=True),
@@ -79,6 +81,7 @@ def server_sentences(
         *_worth(server, in_force, _OTHER_SIZES),
         *_hits(server, plan, told),
         *([apart] if apart else []),
+        *policy_sentences(server, is_verbose=True),
         *replicas_words(server),
         *settings_words(config, server, planned),
         *in_the_last_day(config.name, history, told["now_seconds"]),

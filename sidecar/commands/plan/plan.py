@@ -24,6 +24,7 @@ from sidecar.commands.plan.plan_words import (
     on_their_way,
     plan_in_short,
 )
+from sidecar.commands.policy_words import better_words
 from sidecar.commands.printing import print_table, print_wrapped, ratio_or, size_or, time_or
 from sidecar.commands.running import status_despite
 from solver_lambda.documents.plan import MAX_PLAN_BYTES, AdaptationPlan
@@ -69,6 +70,9 @@ def print_plan(
         print("other budgets, as its planner says by the curves:")
         for words in memory.split("; "):
             print_wrapped(f"  {words}", indent="    ")
+    for one in by_name.values():
+        if better := better_words(one):
+            print_wrapped(f"{better} (spreds explain FILE {one['name']})", indent="  ")
     if is_verbose:
         print_details(plan, told)
     elif names := [one["name"] for one in by_name.values() if apart_words(one)]:
