@@ -12,7 +12,7 @@ from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import client_despite, client_of
 from sidecar.config.node import SidecarConfig, load_config
-from sidecar.control.order import LONGEST_PAUSE_SECONDS, Order
+from sidecar.control.order import LONGEST_PAUSE_SECONDS, NOT_ON_FILE, Order
 from solver_lambda.documents.reader import DocumentError
 from solver_lambda.documents.units import format_duration, parse_duration
 
@@ -100,7 +100,8 @@ def _duration(text: str) -> float:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Give the order and print what was done, also where the file has a mistake by now.
+    """Give the order and print what was done, also where the file has a mistake by now. The exit
+    code is 1 if a restart forgets it.
 
     Raises:
         DocumentError: the node's file has no such server, or does not say where the sidecar is.
@@ -116,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
         print(json.dumps({"done": done}))
     else:
         print_wrapped(done)
-    return 0
+    return int(done.endswith(NOT_ON_FILE))
 
 
 def _order(options: argparse.Namespace, config: SidecarConfig | None) -> Order:

@@ -124,16 +124,27 @@ def with_known_listeners(config: SidecarConfig) -> SidecarConfig:
 
     check_whose_files(config)
     path = config.state_file
-    if path is None or not path.exists():
+    if path is None:
         return config
     if os.access(path, os.R_OK):
         return with_known(config, load_state(path).listeners)
     try:
         told = {one["name"]: one["listeners"] for one in status_of(config)["servers"]}
     except SidecarSilentError:
+        if _is_absent(path):
+            return config
         told = {}
     known = {listened_place(one.url): told.get(one.name) or () for one in config.servers}
     return with_known(config, known)
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether no sidecar has kept a state there; a folder that we may not look into may have it."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def history_of(config: SidecarConfig) -> list[dict[str, Any]]:

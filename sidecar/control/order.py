@@ -13,6 +13,8 @@ ROLLBACKS = ("last", "installation")
 MOST_NAME, MOST_WHY = 200, 500
 # Whoever means longer means until ``resume``.
 LONGEST_PAUSE_SECONDS = 366 * 86_400.0
+# Ends what is said of an order that was carried out, and that nothing on the disk tells.
+NOT_ON_FILE = "(but it cannot be written to the state file, so a restart forgets it)"
 
 
 class OrderRefusedError(Exception):

@@ -13,7 +13,7 @@ from sidecar.base.log_setup import ALWAYS, EVENT
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
 from sidecar.control.history import History, sizes_since
-from sidecar.control.order import Order, OrderRefusedError
+from sidecar.control.order import NOT_ON_FILE, Order, OrderRefusedError
 from sidecar.control.plan_application import PlanApplication
 from sidecar.control.plan_rollback import PlanRollback
 from sidecar.servers.actuator import Actuator
@@ -117,7 +117,7 @@ class OrderHandler:
             if self._store.now.targets_bytes != before[-1]:
                 self.resized()
         if not self._store.is_saved:
-            done += " (but it cannot be written to the state file, so a restart forgets it)"
+            done += f" {NOT_ON_FILE}"
         why = f" ({order.why})" if order.why else ""
         words = f"{order.what}{why}: {done}"
         # Orders that change nothing may come in floods. One that changes something is always told.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,14 +77,13 @@ def server_status(
 ) -> dict[str, Any]:
     """Return one server's status, of JSON's types only."""
     name = config.name
-    reading = actuator.readings.get(name)
+    reading, settings = actuator.readings.get(name), cycle.last_settings.get(name)
     seen, planned = known.seen.get(name), known.planned.get(name)
-    settings = cycle.last_settings.get(name)
     wanted = effective(config, settings)
     hit_ratio = plane.series.hit_ratios.get(name)
     if hit_ratio is None and seen is not None and _has_run_since(reading, cycle):
         hit_ratio = None if seen.miss_ratio is None else 1 - seen.miss_ratio
-    is_known = has_curve(seen, reading)
+    is_known, others = has_curve(seen, reading), cycle.other_policies.get(name, ())
     predicted = known.predicted_hit_ratios.get(name)
     return {
         "name": name,
@@ -107,10 +106,7 @@ def server_status(
         "predicted_access_time_seconds": _access(seen, predicted),
         **_recommended_part(plane, seen, planned if is_known else None),
         **_seen_part(wanted, settings, seen, is_known),
-        "other_policies": [
-            _other_policy(one, reading, planned)
-            for one in (cycle.other_policies.get(name, ()) if is_known and reading else ())
-        ],
+        "other_policies": _other_policies(others if is_known else (), reading, planned),
         "listeners": state.listeners.get(listened_place(config.url)),
         "weight": wanted.weight,
         **_settings_part(settings),
@@ -157,22 +153,26 @@ def _seen_part(
     }
 
 
-def _other_policy(
-    other: OtherPolicy, reading: ServerReading | None, planned: ServerPlan | None
-) -> dict[str, Any]:
-    """Return what it would hit under another policy, with what it has and what is planned."""
-    has_bytes = reading.size_bytes if reading else 0
+def _other_policies(
+    told: Sequence[OtherPolicy], reading: ServerReading | None, planned: ServerPlan | None
+) -> list[dict[str, Any]]:
+    """Return what it would hit under other policies, with what it has and what is planned."""
+    if reading is None:
+        return []
 
-    def hits(size_bytes: int) -> float | None:
+    def hits(other: OtherPolicy, size_bytes: int) -> float | None:
         return 1 - float(other.curve.miss_ratio(size_bytes)) if size_bytes else None
 
-    return {
-        "setting": other.setting,
-        "value": other.value,
-        "hit_ratio": hits(has_bytes),
-        "recommended_hit_ratio": hits(planned.maxmemory_bytes) if planned else None,
-        "error_ratio": other.error_ratio(has_bytes),
-    }
+    return [
+        {
+            "setting": other.setting,
+            "value": other.value,
+            "hit_ratio": hits(other, reading.size_bytes),
+            "recommended_hit_ratio": hits(other, planned.maxmemory_bytes) if planned else None,
+            "error_ratio": other.error_ratio(reading.size_bytes),
+        }
+        for other in told
+    ]
 
 
 def _recommended_part(

@@ -40,6 +40,7 @@ from sidecar.samples.wire_format import (
     SOURCE_PATCH,
     Operation,
 )
+from sidecar.servers.connection.server_errors import ITS_WORDS
 
 # What a look found, in the form in which a sampler in the server would send it.
 _MOST_U4 = 2**32 - 1
@@ -353,4 +354,4 @@ def _refusal_words(words: str) -> str:
         return "does not let this user ask OBJECT IDLETIME of all keys: +object|idletime ~*"
     if "unknown command" in words:
         return "has no OBJECT IDLETIME: who hosts it may have switched it off"
-    return f"refuses OBJECT IDLETIME: {words[:200]}"
+    return f"refuses OBJECT IDLETIME: {ITS_WORDS}{words[:200]}"

@@ -2,7 +2,8 @@
 listen.
 
 All addresses of a server say the sockets that it has open, which only its own user and root may
-see. For others its title says one (``redis-server *:6379``); any process can have any title.
+see. For others its title says one (``redis-server *:6379``); any process can have any title. So
+that is believed of a process only whose users have made the socket there.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ _OPEN_SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 class LocalServer(NamedTuple):
     """Holds a process that is a server, the address to reach it by, and the users who listen there:
-    those of the sockets. Whose the process is says nothing. Any user can have ``su`` wait for a
-    password under a server's name, with a socket of his own open."""
+    those of the sockets and of the process. One of them alone says nothing. Any user can have
+    ``su`` wait for a password under a server's name, with a socket of his own open, and can be
+    given one that root made."""
 
     process_id: int
     url: str
@@ -75,9 +77,10 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
         if not _is_of_this_network(proc, process_id):
             continue  # a container's, whose ports are others
         inodes = _open_sockets(proc, process_id)
+        owners = _users_of(proc, process_id)
         if inodes is None:
-            # A title can name any place: of ports only one where somebody listens here.
-            urls = [url for url in _told_by(title) if url in users or url.startswith("unix://")]
+            # A title can name any place.
+            urls = [url for url in _told_by(title) if url in users or _is_its(url, process_id)]
         else:
             urls = [ports[one] for one in inodes if one in ports]
             urls += [
@@ -87,9 +90,12 @@ def local_servers(proc: Path = PROC) -> list[LocalServer]:
                 if _is_its(path, process_id)
             ]
         for url in sorted(urls, key=_by_kind)[:1]:
-            if listeners := _who_made(url) if url.startswith("unix:") else users[url]:
-                # Anybody can have the title of another one.
-                found[url] = LocalServer(process_id, url, listeners)
+            listeners = _who_made(url) if url.startswith("unix:") else users[url]
+            if not listeners or (inodes is None and not owners <= listeners):
+                continue
+            # Nobody hides another who has the same socket.
+            others = found[url].users if url in found else frozenset()
+            found[url] = LocalServer(process_id, url, listeners | owners | others)
     return [found[url] for url in sorted(found)]
 
 
@@ -105,6 +111,15 @@ def _listening_ports(proc: Path) -> tuple[dict[str, str], dict[str, frozenset[in
     return urls, {url: frozenset(users[_port_of(url)]) for url in urls.values()}
 
 
+def _users_of(proc: Path, process_id: int) -> frozenset[int]:
+    """Return the users that a process runs as: real, effective, saved, and for files."""
+    with suppress(OSError):
+        for line in (proc / str(process_id) / "status").read_text("utf-8", "replace").splitlines():
+            if line.startswith("Uid:"):
+                return frozenset(map(int, line.split()[1:]))
+    return frozenset({ANYBODY})  # it has ended
+
+
 def _who_made(url: str) -> frozenset[int]:
     """Return who made a Unix socket, and who could exchange it; nobody if there is none."""
     path = Path(url.removeprefix("unix://"))
@@ -116,7 +131,9 @@ def _who_made(url: str) -> frozenset[int]:
 
 
 def _is_its(url: str, process_id: int) -> bool:
-    """Whether the process has the socket there, as the kernel says to who connects."""
+    """Whether the process has the Unix socket there, as the kernel says to who connects."""
+    if not url.startswith("unix://"):
+        return False
     with unix_stream() as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -132,6 +149,11 @@ def _package_users() -> Iterator[int]:
     for name in ("redis", "valkey"):
         with suppress(KeyError):
             yield pwd.getpwnam(name).pw_uid
+
+
+def _is_plain(path: str) -> bool:
+    """Whether it has no other spelling, of which there could be any number for one socket."""
+    return os.path.normpath(path) == path
 
 
 def _by_kind(url: str) -> tuple[bool, int, str]:
@@ -160,7 +182,7 @@ def _server_processes(proc: Path) -> Iterator[tuple[int, str]]:
 def _told_by(title: str) -> list[str]:
     """Return the addresses in the title that a server gives itself; TLS is not told there."""
     first = title.split(" ")[0] if title else ""
-    if path := _UNIX.fullmatch(first):
+    if (path := _UNIX.fullmatch(first)) and _is_plain(path[1]):
         return [f"unix://{path[1]}"]
     if port := _PORT.fullmatch(first):
         return [_url(port[1], int(port[2]))]
@@ -204,7 +226,7 @@ def _listening_paths(proc: Path) -> dict[str, list[str]]:
     with suppress(OSError), (proc / "net" / "unix").open(errors="replace") as lines:
         for fields in map(str.split, lines):
             is_row = len(fields) == 8 and re.fullmatch(r"[0-9A-F]{8}", fields[3])
-            is_path = is_row and re.fullmatch(_PATH, fields[7])
+            is_path = is_row and re.fullmatch(_PATH, fields[7]) and _is_plain(fields[7])
             if is_path and int(fields[3], 16) & _ACCEPTS_UNIX:
                 found.setdefault(fields[6], []).append(f"unix://{fields[7]}")
     return found

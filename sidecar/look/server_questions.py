@@ -203,7 +203,7 @@ class LookedServer(RedisServer):
         with self._asked(commands, "scan", SCAN_BYTES):
             answer = read_scan(self._connection._sock.recv)
         if isinstance(answer, Exception):
-            raise ServerRefusedError(f"SCAN: {self.said(answer)}") from answer
+            raise ServerRefusedError(f"SCAN: {self.quoted(answer)}") from answer
         return answer
 
     def ask_each(self, commands: Sequence[bytes], name: str) -> list[Any]:
@@ -270,7 +270,7 @@ class LookedServer(RedisServer):
             yield
         except redis.AuthenticationError as error:
             self.close()
-            raise WrongPasswordError(self.said(error)) from error
+            raise WrongPasswordError(self.quoted(error)) from error
         except (redis.RedisError, OSError) as error:
             self.close()
             words = self.said(connection_words(error, self.config))

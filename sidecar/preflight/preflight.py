@@ -28,6 +28,7 @@ from sidecar.preflight.machine import check_machine, check_sums
 from sidecar.preflight.servers import check_servers, check_taken, tcp_backlog
 from sidecar.servers.connection.server_reading import ServerReading
 from sidecar.state.node_lock import is_locked, lock_paths, locked_by, own_folders
+from solver_lambda.documents.keys import settings_prefix
 
 
 def check_files(config: SidecarConfig) -> Iterator[Finding]:
@@ -50,12 +51,33 @@ def check_files(config: SidecarConfig) -> Iterator[Finding]:
             who = "the sidecar's user" if user is None else _name(user)
             who = "root" if user == 0 else f"{who} and root"
             yield Finding("ok", key, f"only {who} may write to {folder.absolute()}")
+    yield from _check_disk(config, user)
     user = os.geteuid() if user is None and os.geteuid() == 0 else user
     if config.operators.group is not None:
         group = grp.getgrnam(config.operators.group).gr_gid
         yield from _check_group("operators.group", group, user)
     if config.sampling.group is not None:
         yield from _check_group("sampling.group", config.sampling.group, user)
+
+
+def _check_disk(config: SidecarConfig, user: int | None) -> Iterator[Finding]:
+    """Check whether whoever sets a team's wishes can fill the disk of the state file."""
+    documents, state = config.controller.folder, config.state_file
+    if documents is None or state is None:
+        return
+    settings = documents / settings_prefix(config.node)
+    try:
+        is_same = settings.stat().st_dev == state.parent.stat().st_dev
+    except OSError:
+        return  # nobody writes there yet
+    if is_same and (why := who_else_may_write(settings, user)):
+        yield Finding(
+            "advice",
+            "state_file",
+            f"{why}, and can fill the disk that {state} lies on: orders given then are forgotten "
+            "by a restart",
+            f"a file system of its own for {settings.parent}, if its writers are not trusted",
+        )
 
 
 def _check_group(key: str, group: int, user: int | None) -> Iterator[Finding]:

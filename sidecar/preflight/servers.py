@@ -20,6 +20,7 @@ from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.sampling_method import sampler_of, why_not_sampled
 from sidecar.servers.connection.server_connection import NONSENSE
 from sidecar.servers.connection.server_errors import (
+    ITS_WORDS,
     MOST_WORDS,
     MissingRightError,
     ServerDownError,
@@ -107,6 +108,8 @@ def _remedy(config: ServerConfig, error: Exception) -> str:
         case MissingRightError():
             looks = config.sampler == "look"
             return f"give it what it needs: {acl_line(config.username, looks=looks)}"
+        case ServerDownError() if ITS_WORDS in str(error):
+            return "wait until it has loaded its data, if that is what it does"
         case ServerDownError() if "certificate of " in str(error) or "no TLS with" in str(error):
             return "see ssl_ca_certs, ssl_certfile and ssl_check_hostname of this server"
         case ServerDownError():

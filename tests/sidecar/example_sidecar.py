@@ -98,6 +98,8 @@ def _server(place: int) -> dict[str, Any]:
         "backend_latency_seconds": backend,
         "backend_latency_source": source,
         "curve_error_ratio": 0.012 + 0.02 * place,
+        "other_policies": [],
+        "listeners": None,
         "weight": 2.0 if place == 0 else 1.0,
         "settings_by": "team checkout" if place == 0 else None,
         "settings_version": "etag-1" if place == 0 else None,

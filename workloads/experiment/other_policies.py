@@ -138,6 +138,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
         may = np.array([r["error_ratio"] for r in rows if r["other"] == other])
         if len(off):
             print(
-                f"{other}: {len(off)} figures, {off.mean():.3f} off in the mean and {off.max():.3f} "
-                f"at most, {np.mean(off <= may):.0%} within what they may be off by"
+                f"{other}: {len(off)} figures, {off.mean():.3f} off in the mean, {off.max():.3f} "
+                f"at most; {np.mean(off <= may):.0%} within what they may be off by"
             )

@@ -6,9 +6,11 @@ from typing import Any
 
 from sidecar.commands.running import with_known_listeners
 from sidecar.config.node import ServerConfig, SidecarConfig
+from sidecar.servers.connection.guarded_connection import NOTHING_SENT
 from sidecar.servers.connection.redis_server import RedisServer
 from sidecar.servers.connection.sampling_method import sampler_of
 from sidecar.servers.connection.server_errors import (
+    ITS_WORDS,
     MissingRightError,
     ServerDownError,
     ServerRefusedError,
@@ -38,6 +40,8 @@ def _ask(
         reading = server.read()
     except (ServerDownError, ServerRefusedError) as error:
         why = "down" if isinstance(error, ServerDownError) else _WHY.get(type(error), "refuses")
+        if NOTHING_SENT in str(error) and ITS_WORDS not in str(error):
+            why = "not asked"  # it may well be up
         return {"name": config.name, "error": str(error), "error_kind": why}
     finally:
         server.close()

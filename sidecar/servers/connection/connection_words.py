@@ -8,6 +8,7 @@ import redis
 
 from sidecar.config.addresses import shown_url
 from sidecar.config.node import ServerConfig
+from sidecar.servers.connection.server_errors import ITS_WORDS
 
 # X509_V_ERR of OpenSSL's x509_vfy.h, as SSLCertVerificationError.verify_code has them.
 _EXPIRED = 10
@@ -17,6 +18,8 @@ _HOSTNAME, _ADDRESS = 62, 64
 
 def connection_words(error: BaseException, config: ServerConfig) -> str:
     """Say what redis-py's error means; it has what came before as its cause or its context."""
+    if isinstance(error, redis.exceptions.BusyLoadingError):
+        return f"{ITS_WORDS}LOADING {error}"  # an answer, of which the library takes this word
     found: BaseException | None = error
     while found is not None and not isinstance(found, ssl.SSLError):
         found = found.__cause__ or found.__context__

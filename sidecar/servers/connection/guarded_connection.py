@@ -36,6 +36,8 @@ from solver_lambda.http.listening_sockets import (
 from solver_lambda.http.message import user_of, users_in_words
 from solver_lambda.http.socket_diag import Host
 
+# Of whoever listens there and may be a stranger.
+NOTHING_SENT = "nothing was sent"
 # Of a peer: its process, user and group, as SO_PEERCRED has them.
 _CREDENTIALS = Struct("iII")
 # A server of this machine that can be connected to is so at once.
@@ -245,7 +247,7 @@ class _Listeners:
                 return
             if found and not users:  # but in the moment before, as whoever answered by a cookie
                 raise ConnectionRefusedError(
-                    f"nobody who can be seen listens at {place}, and nothing was sent"
+                    f"nobody who can be seen listens at {place}, and {NOTHING_SENT}"
                 )
             believed = {0, os.geteuid(), *found}
             words = (
@@ -256,7 +258,7 @@ class _Listeners:
             # None of the server's listens any more.
             is_gone = not set(users) & set(believed)
             raise (ConnectionRefusedError if is_gone else OSError)(
-                f"{users_in_words(others)} listens at {place} now, and nothing was sent{words}"
+                f"{users_in_words(others)} listens at {place} now, and {NOTHING_SENT}{words}"
             )
 
     def learn(self, users: Collection[int]) -> None:
@@ -280,7 +282,7 @@ class _Listeners:
             self._known.learn(())
             raise OSError(
                 f"{users_in_words(strangers)} listens at {place}, and our connection does not end "
-                "there: nothing was sent"
+                f"there: {NOTHING_SENT}"
             )
 
 
@@ -379,7 +381,7 @@ def _refuse_stranger(
     if len(hosts) > 1 and len(users) > 1:
         raise OSError(
             f"{users_in_words(users)} listen at addresses of {name}, "
-            "and nothing was sent: write the server's address instead of its name"
+            f"and {NOTHING_SENT}: write the server's address instead of its name"
         )
     listeners.check(users, f"{host}:{port}")
     # Without one, the port is forwarded elsewhere.
@@ -393,7 +395,7 @@ def _refuse_stranger(
     if nobody_in_particular() in ends:
         raise OSError(
             f"who has our connection to {host}:{port} cannot be told in this user namespace, and "
-            "nothing was sent: take unix:// and a socket in a folder of the server's own"
+            f"{NOTHING_SENT}: take unix:// and a socket in a folder of the server's own"
         )
     _refuse_others(ends - users, users, f"{host}:{port}")
     listeners.learn(users)
@@ -404,5 +406,5 @@ def _refuse_others(strangers: Collection[int], users: Collection[int], place: st
         listens = users_in_words(users) or "nobody"
         raise OSError(
             f"our connection to {place} has {user_of(stranger)}, where {listens} listens, "
-            "and nothing was sent: take unix:// and a socket in a folder of the server's own"
+            f"and {NOTHING_SENT}: take unix:// and a socket in a folder of the server's own"
         )

@@ -16,8 +16,3 @@ def outage_words(error: str) -> str:
         return f"cannot be read: {error.rstrip('.')}"
     why = found[1].rstrip(".")
     return f"cannot be reached: {why[0].lower()}{why[1:]}"
-
-
-def is_outage(error: str) -> bool:
-    """Return whether it reads as what the client library says where it cannot connect."""
-    return _CONNECTING.search(error) is not None

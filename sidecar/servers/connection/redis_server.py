@@ -234,9 +234,9 @@ class RedisServer(ServerConnection):
                 raise TimeoutError(f"no answer within {wait_seconds:g} s")
             answer = self._client.parse_response(self._connection, command[0])  # type: ignore[no-untyped-call]
         except redis.exceptions.NoPermissionError as error:
-            raise MissingRightError(f"{command[0]}: {self.said(error)}") from error
+            raise MissingRightError(f"{command[0]}: {self.quoted(error)}") from error
         except redis.ResponseError as error:
-            words = f"{command[0]}: {self.said(error)}"
+            words = f"{command[0]}: {self.quoted(error)}"
             if f"{error}".startswith(BUSY):  # until a script ends it hangs, and only says so
                 raise ServerSilentError(words) from error
             raise ServerRefusedError(words) from error
@@ -244,7 +244,7 @@ class RedisServer(ServerConnection):
             self.close()
             self._read_password_again()
             raise WrongPasswordError(
-                f"{command[0]}: {wrong_password(self.config)}: {self.said(error)}"
+                f"{command[0]}: {wrong_password(self.config)}: {self.quoted(error)}"
             ) from error
         except ReplyTooLargeError as error:
             self.close()

@@ -20,7 +20,7 @@ from sidecar.servers.connection.bounded_replies import (
     ReplyTooLargeError,
 )
 from sidecar.servers.connection.guarded_connection import guard
-from sidecar.servers.connection.server_errors import MOST_WORDS
+from sidecar.servers.connection.server_errors import ITS_WORDS, MOST_WORDS
 from solver_lambda.documents.reader import DocumentError
 
 REPLY_SECONDS = 2.0  # for a reply that has begun; an honest one has some tens of KB
@@ -101,6 +101,11 @@ class ServerConnection:
         ``AUTH`` repeats what it was sent."""
         passwords = (self._connection.password, self.config.password)
         return without_secrets(f"{words}"[: 2 * MOST_WORDS], passwords)
+
+    def quoted(self, answer: object) -> str:
+        """Return an answer as the server's own words: as ours, they could say what root is to
+        type."""
+        return f"{ITS_WORDS}{self.said(answer)}"
 
     def _timed(self, connection: Any, connect: Callable[[], Any]) -> Callable[[], Any]:
         def others_seconds() -> float:

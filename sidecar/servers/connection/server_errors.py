@@ -5,9 +5,10 @@ from __future__ import annotations
 import redis
 
 from sidecar.base.plain_text import plain
-from sidecar.servers.connection.outage_words import is_outage
 
 MOST_WORDS = 1000  # of an error
+# Stands before what a server answered: never before words of ours.
+ITS_WORDS = "it says: "
 
 
 class ServerError(Exception):
@@ -41,10 +42,6 @@ def down_error(error: Exception) -> type[ServerDownError]:
 
 class ServerRefusedError(ServerError):
     """The server answered that it will not do it."""
-
-    def __init__(self, words: str) -> None:
-        # Else a server's words would be told as ours, with what root is to type.
-        super().__init__(f"it says: {words}" if is_outage(words) else words)
 
 
 class WrongPasswordError(ServerRefusedError):

@@ -10,7 +10,6 @@ from sidecar.commands.status.status import print_short
 from sidecar.commands.status.status_gains import gains
 from sidecar.commands.status.status_verbose import is_unfilled, print_status, waits_words
 from sidecar.servers.connection.outage_words import outage_words
-from sidecar.servers.connection.server_errors import ServerDownError, ServerRefusedError
 from tests.sidecar.example_sidecar import MIB, NOW_SECONDS, example_status
 
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -268,12 +267,3 @@ def test_what_was_won_names_whose_latency_is_stated() -> None:
     told["servers"][1]["backend_latency_source"] = "team"
     stated = "at today's latencies (of b as its team states it) and weights"
     assert any(stated in line for line in gains(told, is_verbose=False))
-
-
-def test_what_a_server_says_is_not_told_as_ours() -> None:
-    """It may say that root is to believe it."""
-    said = "INFO: Error 111 connecting to 127.0.0.1:1. nobody listens: say so as root by 'spreds'"
-    words = outage_words(str(ServerRefusedError(said)))
-    assert words.startswith("cannot be read: it says: INFO: Error 111 connecting")
-    assert outage_words(str(ServerDownError(said))).startswith("cannot be reached: nobody listens")
-    assert str(ServerRefusedError("INFO: no")) == "INFO: no"

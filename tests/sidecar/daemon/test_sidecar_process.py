@@ -89,7 +89,7 @@ def test_an_order_of_a_full_disk_is_on_file_soon_after_there_is_room(
         wait_until(lambda: state.exists() and history.exists(), lambda: process.lines)
         for file in (state, history):
             wait_until(lambda file=file: _made_a_folder(file), lambda: process.lines)
-        assert main(["pause", str(path)]) == 0
+        assert main(["pause", str(path)]) == 1
         assert "it cannot be written to the state file" in capsys.readouterr().out
         main(["status", str(path)])
         assert "the state file cannot be written" in capsys.readouterr().out

@@ -506,9 +506,11 @@ def test_what_any_user_may_have_started_is_not_believed() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_strangers_socket_in_a_process_of_root_is_a_strangers() -> None:
-    """As ``su`` has it, which waits for a password under the name that a stranger gives it."""
-    os.seteuid(54_321)
+@pytest.mark.parametrize(("makes", "runs"), [(54_321, 0), (0, 54_321)])
+def test_a_socket_and_its_process_of_two_users_are_of_both(makes: int, runs: int) -> None:
+    """As ``su`` has it, which waits for a password under the name that a stranger gives it; and as
+    a service that listened as root, and runs as a stranger since."""
+    os.seteuid(makes)
     try:
         listening = socket.create_server(("127.0.0.1", 0))
     finally:
@@ -521,13 +523,15 @@ def test_a_strangers_socket_in_a_process_of_root_is_a_strangers() -> None:
             executable="/bin/sh",
             stdin=subprocess.PIPE,
             pass_fds=[listening.fileno()],
+            user=runs,
         ) as process,
     ):
         # Its title is there a moment after the program is.
         wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes(), local_servers)
         (found,) = (one for one in local_servers() if one.process_id == process.pid)
         assert found.url == f"redis://127.0.0.1:{port}"
-        assert found.users == {54_321}
+        assert found.users == {makes, runs}
+        assert not found.is_believed
         process.communicate(b"\n")
 
 
@@ -551,16 +555,21 @@ def test_a_title_tells_where_others_open_files_do_not(
     titles = {
         "10": b"/usr/bin/redis-server *:6379\0",
         "11": b"valkey-server 10.0.0.5:7000 [cluster]\0",
+        # The kernel says whose a Unix socket is: here this process'.
+        f"{os.getpid()}": b"redis-server unixsocket:%s\0" % os.fsencode(tmp_path / "a.sock"),
         "12": b"redis-server unixsocket:%s\0" % os.fsencode(tmp_path / "a.sock"),
         "13": b"python\0redis-server.py\0",
         # There is nobody here, or it would be another address.
         "14": b"redis-server 10.0.0.6:7000\0",
         "15": b"redis-server unixsocket:/run/redis/none.sock\0",
         "16": b"redis-server unixsocket:/run/a@b\0",
+        "18": b"redis-server 127.0.0.1:6379\0",  # a stranger's
         # Any user's may be as long as the machine's memory.
         "17": b"x" * 9_000 + b"/redis-server *:6379\0",
     }
-    (tmp_path / "a.sock").touch()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "a.sock"))
+    listening.listen()
     line = "0: {}:{:04X} 00000000:0000 0A 0:0 0:0 0 7 0 {}\n"
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "tcp").write_text(
@@ -573,10 +582,15 @@ def test_a_title_tells_where_others_open_files_do_not(
     for process_id, title in titles.items():
         (tmp_path / process_id).mkdir()
         (tmp_path / process_id / "cmdline").write_bytes(title)
-    assert {one.process_id: one.url for one in local_servers(tmp_path)} == {
+        user = {"18": 54_321, f"{os.getpid()}": os.geteuid()}.get(process_id, 7)
+        uids = "\t".join([str(user)] * 4)
+        (tmp_path / process_id / "status").write_text(f"Name:\tx\nUid:\t{uids}\n")
+    with listening:
+        found = {one.process_id: one.url for one in local_servers(tmp_path)}
+    assert found == {
         10: "redis://127.0.0.1:6379",
         11: "redis://10.0.0.5:7000",
-        12: f"unix://{tmp_path}/a.sock",
+        os.getpid(): f"unix://{tmp_path}/a.sock",
     }
 
 

@@ -371,6 +371,22 @@ def test_the_endpoint_is_tried_without_leaving_anything(tmp_path: Path) -> None:
     assert look(f"tcp://127.0.0.1:{port}").level == "ok"
 
 
+def test_whoever_sets_wishes_on_the_disk_of_the_state_is_named(
+    write_node: WriteNode, start_server: StartServer, check: Check
+) -> None:
+    """Who fills it has orders forgotten, as of a pause."""
+    embedded = '[controller]\nkind = "embedded"\nfolder = "documents"\n'
+    path = write_node({"a": start_server("12mb")}, budget="24mb", more=embedded)
+    settings = path.parent / "documents" / "settings" / load_config(path).node
+    settings.mkdir(parents=True)
+    assert not check(path, 0)
+    settings.chmod(0o777)
+    (found,) = check(path, 0)
+    assert (found["level"], found["where"]) == ("advice", "state_file")
+    assert f"everybody may write to {settings}" in found["what"]
+    assert "forgotten by a restart" in found["what"]
+
+
 def test_a_server_of_another_user_must_be_able_to_reach_the_endpoint(folder_of_all: Path) -> None:
     folder = folder_of_all / "run"
     folder.mkdir(mode=0o700)
