@@ -91,8 +91,7 @@ def server_status(
         "error": None if reading else known.errors.get(name, NOT_ASKED),
         **_reading_part(reading),
         "target_bytes": state.targets_bytes.get(name),
-        # None also for one that is to stay without a limit.
-        "recommended_bytes": (planned.maxmemory_bytes or None) if planned else None,
+        "recommended_bytes": (planned.maxmemory_bytes or None) if planned else None,  # or no limit
         "installed_bytes": state.control.installed_bytes.get(name),  # 0 is no limit
         "minimum_bytes": wanted.minimum_bytes,
         "planned_from_bytes": seen.minimum_bytes if seen else None,

@@ -264,8 +264,7 @@ class ServerMonitor:
         self._unfilled.take_reading(previous, reading, window.most_used_bytes if window else 0)
         if previous is None or previous.instance != reading.instance:
             return None
-        seconds = reading.at_seconds - previous.at_seconds
-        if seconds <= 0:
+        if (seconds := reading.at_seconds - previous.at_seconds) <= 0:
             return None
         served = served_between(previous, reading, window_reads)
         if served.reads and window_reads and tells_of_its_size(previous, reading):

@@ -233,9 +233,6 @@ class ObservationCycle:
             self.asked.keep(observation, {*self._store.now.asked, self._store.now.applied_cycle})
         self._outstanding = (observation, time.monotonic())
         self.last_observation, self.last_settings = observation, settings
-        self.other_policies = {
-            one.config.name: one.estimate.other_policies for one in seen if one.estimate
-        }
         self.observed(observation)
         self._tell(observation, len(seen), basis)
         controller.ask(observation)
@@ -310,4 +307,7 @@ class ObservationCycle:
                     was_replica=server.name in state.promoted_bytes,
                 )
             )
+        self.other_policies = {
+            one.config.name: one.estimate.other_policies for one in seen if one.estimate
+        }
         return seen

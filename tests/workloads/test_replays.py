@@ -173,6 +173,6 @@ def test_what_other_policies_would_bring_is_what_servers_under_them_have() -> No
         for other, one in told.items():
             came = runs[other].measured - run.measured
             said = one.miss_ratios[0] - run.predicted[-1][0]
-            assert said == pytest.approx(came, abs=0.03 + one.error_ratio)
+            assert said == pytest.approx(came, abs=0.05 + one.error_ratio)
     # Or all of them could say that nothing changes.
     assert runs["allkeys-lfu"].measured < runs["allkeys-lru"].measured - 0.1
