@@ -2,6 +2,7 @@
 
 #include "keys_after_command.h"
 #include "selected_db.h"
+#include "untouched_key.h"
 
 #include <string.h>
 
@@ -39,6 +40,8 @@ static void record_event(int type, const char *event, RedisModuleString *key, ui
         return;
     }
     if (type == REDISMODULE_NOTIFY_EXPIRED) {
+        /* Valkey 9 tells so of fields; after the last one the hash goes, too. */
+        if (is_event(event, "hexpired") && !look_at_key(module, db, key).is_empty) return;
         operation = SAMPLER_EXPIRY;
     } else if (type == REDISMODULE_NOTIFY_EVICTED) {
         operation = SAMPLER_EVICTION;

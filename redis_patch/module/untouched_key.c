@@ -44,6 +44,7 @@ key_state look_at_key(const module_state *module, uint16_t db, RedisModuleString
     }
     state.has_elements = type == REDISMODULE_KEYTYPE_LIST || type == REDISMODULE_KEYTYPE_HASH ||
                          type == REDISMODULE_KEYTYPE_SET || type == REDISMODULE_KEYTYPE_ZSET;
+    state.is_empty = state.has_elements && !RedisModule_ValueLength(opened);
     state.expires_at_ms = RedisModule_GetAbsExpire(opened);
     state.ttl_ms = RedisModule_GetExpire(opened); /* REDISMODULE_NO_EXPIRE is SAMPLER_NO_TTL */
     RedisModule_CloseKey(opened);

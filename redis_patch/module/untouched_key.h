@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     int exists;
     int has_elements; /* its size has to be asked for: asked_sizes.h */
+    int is_empty;     /* it is about to be removed */
     int flags;        /* of a record */
     uint64_t size_bytes;
     int64_t ttl_ms;          /* SAMPLER_NO_TTL: it does not expire */

@@ -133,3 +133,14 @@ def test_a_hash_whose_last_field_expires(server: SampledServer) -> None:
     is_unseen = server.kind.is_module and server.kind.server.package == "redis"
     last = "write k" if is_unseen else "expiry k"
     assert named(server.records(), ["k"])[-1] == last
+
+
+def test_a_hash_of_which_one_field_expires_is_still_there(server: SampledServer) -> None:
+    """Valkey's event for a field is one of those for keys that expire."""
+    if not has_fields_that_expire(server):
+        pytest.skip("this server's fields do not expire")
+    server.start()
+    server.raw("HSET k f v g w")
+    server.raw("HPEXPIRE k 100 FIELDS 1 f")
+    wait_until(lambda: server.client.hlen("k") == 1, lambda: "the field is still there")
+    assert not GONE & {one.partition(" ")[0] for one in named(server.records(), ["k"])}
