@@ -13,7 +13,8 @@
 #   portable       build/bin/sampler-driver-arm64, which qemu-aarch64-static runs, and
 #                  build/lib/spreds-clang.so: another processor, another compiler; and
 #                  build/bin/valkey-server-cmake: the patched one, built by CMake; not in `all`
-#   all            all of these
+#   all            all of these, but for servers of releases that move (sid, experimental)
+#   newest         those servers, each as it is and with its patch
 #   TARGET-sanitized
 #                  build/bin/NAME-server-stock-sanitized, build/bin/NAME-server-sanitized and
 #                  build/lib/spreds-sanitized.so: the same with ASan, which ends the process at the
@@ -285,14 +286,29 @@ flock -n 9 || {
 }
 
 [ $# -gt 0 ] || set -- redis-stock redis module empty-module sampler-driver
-if [ "$1" = all ]; then
-    shift
-    set -- "$@" module empty-module sampler-driver
+add_servers() { # CONDITION ON ITS NAME...: to targets
     for name in $(server_names); do
-        set -- "$@" "$name-stock"
-        ! has_patch "$name" || set -- "$@" "$name"
+        "$@" "$name" || continue
+        targets="$targets $name-stock"
+        ! has_patch "$name" || targets="$targets $name"
     done
-fi
+}
+
+is_settled() {
+    ! is_moving "$1"
+}
+
+targets=
 for target in "$@"; do
+    case $target in
+        all)
+            targets="$targets module empty-module sampler-driver"
+            add_servers is_settled
+            ;;
+        newest) add_servers is_moving ;;
+        *) targets="$targets $target" ;;
+    esac
+done
+for target in $targets; do
     build "$target"
 done

@@ -62,7 +62,9 @@ write_sources() {
     known_archives | while read -r uri suite; do
         case $suite in
             "$this_release") echo "deb-src $options$uri $release main" ;;
-            "$this_release-security") echo "deb-src $options$uri $release-security main" ;;
+            "$this_release-security")
+                is_moving "$name" || echo "deb-src $options$uri $release-security main"
+                ;;
         esac
     done >"$work/sources.list"
     [ -s "$work/sources.list" ] ||
@@ -94,6 +96,13 @@ take_earlier() { # ARCHIVE
     echo "fetch_source.sh: took $package $full, of earlier_sources.txt, in place of a newer one" >&2
 }
 
+fail_without_source() {
+    now=$(head -1 "$work/versions")
+    ! is_moving "$name" || [ -z "$now" ] ||
+        fail "Debian $release has moved on to $package $now: set $variable to a folder or tarball of $package $version"
+    fail "Debian $release has no source package $package $version: set $variable"
+}
+
 take_debian() {
     command -v apt-get >/dev/null ||
         fail "there is no apt-get here: set $variable to a folder or tarball of $package $version"
@@ -114,14 +123,14 @@ take_debian() {
     done
     if ! ls "$work"/*.dsc >/dev/null 2>&1; then
         main=$(sed -n "s/^deb-src .*\(http[^ ]*\) $release main\$/\1/p" "$work/sources.list" | head -1)
-        take_earlier "$main" || fail "Debian $release has no source package $package $version: set $variable"
+        take_earlier "$main" || fail_without_source
     fi
     dpkg-source -x "$work"/*.dsc "$work/tree" >&2
     # Its test is true when the variable is undefined, and breaks the link with the bundled jemalloc.
-    jemalloc=$(ls "$work"/tree/debian/patches/*USE_SYSTEM_JEMALLOC* 2>/dev/null || true)
-    if [ -n "$jemalloc" ]; then
+    # What goes on from it is taken back first.
+    for jemalloc in $(ls -r "$work"/tree/debian/patches/*[jJ][eE][mM][aA][lL][lL][oO][cC]* 2>/dev/null); do
         patch -d "$work/tree" -p1 -R -s <"$jemalloc" >&2
-    fi
+    done
 }
 
 if [ -n "$given" ]; then take_given; else take_debian; fi

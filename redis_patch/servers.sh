@@ -15,6 +15,11 @@ has_patch() { # NAME
     case ,$(server_field "$1" ways), in *,patch,*) ;; *) false ;; esac
 }
 
+# Whether its release is one in which newer versions take the place of older ones.
+is_moving() { # NAME
+    case $(server_field "$1" release) in sid | experimental) ;; *) false ;; esac
+}
+
 # The variable that names another source than Debian's.
 source_variable() { # NAME
     echo "$(echo "$1" | tr a-z A-Z)_SOURCE"

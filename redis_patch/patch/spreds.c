@@ -28,13 +28,13 @@ static long long spreds_write_command = -1;
 
 #ifdef VALKEY_VERSION
 static robj *findKey(redisDb *db, robj *key) {
-    int slot = server.cluster_enabled ? getKeySlot(key->ptr) : 0;
+    int slot = server.cluster_enabled ? getKeySlot(valueOf(key)) : 0;
     hashtable *keys = kvstoreGetHashtable(db->keys, slot);
     hashtableIncrementalFindState find;
     void *val = NULL;
 
     if (!keys) return NULL;
-    hashtableIncrementalFindInit(&find, keys, key->ptr);
+    hashtableIncrementalFindInit(&find, keys, valueOf(key));
     while (hashtableIncrementalFindStep(&find)) continue;
     return hashtableIncrementalFindGetResult(&find, &val) ? val : NULL;
 }
@@ -43,9 +43,18 @@ static long long expiryOf(redisDb *db, robj *key, robj *val) {
     (void)db, (void)key;
     return objectGetExpire(val);
 }
+#elif REDIS_VERSION_NUM >= 0x00080200
+static robj *findKey(redisDb *db, robj *key) {
+    return dbFind(db, valueOf(key));
+}
+
+static long long expiryOf(redisDb *db, robj *key, robj *val) {
+    (void)db, (void)key;
+    return kvobjGetExpire(val);
+}
 #elif REDIS_VERSION_NUM >= 0x00080000
 static robj *findKey(redisDb *db, robj *key) {
-    dictEntry *de = dbFind(db, key->ptr);
+    dictEntry *de = dbFind(db, valueOf(key));
     return de ? dictGetVal(de) : NULL;
 }
 
@@ -56,7 +65,7 @@ static long long expiryOf(redisDb *db, robj *key, robj *val) {
 #else
 static robj *findKey(redisDb *db, robj *key) {
     dictPauseRehashing(db->dict);
-    dictEntry *de = dictFind(db->dict, key->ptr);
+    dictEntry *de = dictFind(db->dict, valueOf(key));
     dictResumeRehashing(db->dict);
     return de ? dictGetVal(de) : NULL;
 }
@@ -86,7 +95,7 @@ static void recordPresent(redisDb *db, robj *key, robj *val, uint64_t hash, int 
 
     if (is_known && valueBytesAreAllocated(val)) flags |= SAMPLER_SIZE_ALLOCATED;
     sampler_record(&spreds, hash, operation, flags, (uint16_t)db->id,
-                   is_known ? sdslen(key->ptr) + bytes : 0,
+                   is_known ? sdslen(valueOf(key)) + bytes : 0,
                    when_ms == -1 ? SAMPLER_NO_TTL : ttlUntil(when_ms), server.ustime);
 }
 

@@ -17,6 +17,13 @@
 #define redisDb serverDb
 #endif
 
+/* From Valkey 9.1 on, an object may hold its value itself. */
+#if defined(VALKEY_VERSION) && VALKEY_VERSION_NUM >= 0x00090100
+#define valueOf(object) objectGetVal(object)
+#else
+#define valueOf(object) ((object)->ptr)
+#endif
+
 extern sampler spreds;
 
 /* The configuration directives spreds-endpoint, -threshold, -modulus, -salt and -secret. */
@@ -51,7 +58,7 @@ void spredsRecordDatabases(int operation, uint16_t db, uint16_t other);
 void spredsAmendExpire(robj *key, long long when_ms);
 
 static inline uint64_t spredsHash(robj *key) {
-    sds name = key->ptr;
+    sds name = valueOf(key);
     /* Most keys are of this type, and sdslen() needs ten instructions to find it out. */
     size_t length = (name[-1] & SDS_TYPE_MASK) == SDS_TYPE_8 ? SDS_HDR(8, name)->len : sdslen(name);
     return sampler_hash(name, length, spreds.salt);

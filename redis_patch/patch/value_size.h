@@ -2,9 +2,10 @@
  *
  * How many bytes a value takes, in bounded time: part of spreds.c, after server.h.
  *
- * Exact where the value knows it: strings, listpacks, integer sets. Of quicklists, hash tables and
- * skip lists a few elements are looked at, and taken for all; that is done so many times a second,
- * and then not. Streams and the types of modules are not known.
+ * Exact where the value knows it: strings, listpacks, integer sets, and from Redis 8.6 on the others
+ * below. Of quicklists, hash tables and skip lists a few elements are looked at elsewhere, and taken
+ * for all; that is done so many times a second, and then not. Streams and the types of modules are not
+ * known.
  *
  * Strings, listpacks and integer sets are as long as they are, without what the allocator adds, which
  * the sidecar learns from the server's memory in use; the rest is as MEMORY USAGE has it. */
@@ -19,6 +20,25 @@
 #define VALUE_SIZE_UNKNOWN 0
 #define VALUE_SIZE_ELEMENTS 8              /* looked at of one value: some microseconds at most */
 #define VALUE_SIZE_ESTIMATES_A_SECOND 2000 /* so that those take half a percent of the time */
+
+#if !defined(VALKEY_VERSION) && REDIS_VERSION_NUM >= 0x00080600
+#define SIZES_ARE_KEPT
+
+static uint64_t keptBytes(const robj *val) {
+    switch (val->type) {
+    case OBJ_LIST:
+        return listTypeAllocSize(val);
+    case OBJ_SET:
+        return setTypeAllocSize(val);
+    case OBJ_HASH:
+        return hashTypeAllocSize(val);
+    default:
+        return zsetAllocSize(val);
+    }
+}
+
+#define ENCODING_TABLE OBJ_ENCODING_HT
+#else
 
 /* Whether one more value may be estimated in this second. */
 static int mayEstimate(long long now_us) {
@@ -53,6 +73,12 @@ static uint64_t quicklistBytes(const quicklist *list) {
 
 #ifdef VALKEY_VERSION
 
+#if VALKEY_VERSION_NUM >= 0x00090100
+#define fieldBytes entryMemUsage
+#else
+#define fieldBytes hashTypeEntryMemUsage
+#endif
+
 typedef struct {
     int is_hash; /* its entries are fields with values; else they are strings */
     uint64_t entries, bytes;
@@ -61,14 +87,14 @@ typedef struct {
 static void lookAtEntry(void *looked_at, void *entry) {
     spreds_looked_at *all = looked_at;
     if (all->entries >= VALUE_SIZE_ELEMENTS) return;
-    all->bytes += all->is_hash ? hashTypeEntryMemUsage(entry) : sdsAllocSize(entry);
+    all->bytes += all->is_hash ? fieldBytes(entry) : sdsAllocSize(entry);
     all->entries++;
 }
 
 /* A step is one bucket, or those of the larger table that it stands for while the table is being
  * moved: tens of them at most, for the server does not let a table become emptier before it moves. */
 static uint64_t tableBytes(robj *val) {
-    hashtable *table = val->ptr;
+    hashtable *table = valueOf(val);
     spreds_looked_at all = {.is_hash = val->type == OBJ_HASH};
     size_t cursor = 0;
 
@@ -102,7 +128,7 @@ static uint64_t indexOf(dict *table) {
 }
 
 static uint64_t tableBytes(robj *val) {
-    dict *table = val->ptr;
+    dict *table = valueOf(val);
     dictEntry *entries[VALUE_SIZE_ELEMENTS];
     uint64_t bytes = 0;
 
@@ -128,17 +154,32 @@ static uint64_t indexBytes(const zset *set) {
 #define stringBytes sdsZmallocSize
 #endif
 
+/* From Valkey 9.1 on, a list holds its header, and a node its element. */
+#if defined(VALKEY_VERSION) && VALKEY_VERSION_NUM >= 0x00090100
+#define headerOf(list) zslGetHeader(list)
+#define lengthOf(list) zslGetLength(list)
+#define nodeBytes(node) zmalloc_size((void *)node)
+#define listBytes(list) zslGetAllocSize()
+#else
+#define headerOf(list) ((list)->header)
+#define lengthOf(list) ((list)->length)
+#define nodeBytes(node) (zmalloc_size((void *)node) + stringBytes((node)->ele))
+#define listBytes(list) (sizeof *(list) + zmalloc_size((list)->header))
+#endif
+
 static uint64_t skiplistBytes(const zset *set) {
-    const zskiplistNode *node = set->zsl->header->level[0].forward;
+    const zskiplistNode *node = headerOf(set->zsl)->level[0].forward;
     uint64_t nodes = 0, bytes = 0;
 
     for (; node && nodes < VALUE_SIZE_ELEMENTS; node = node->level[0].forward, nodes++) {
-        bytes += zmalloc_size((void *)node) + stringBytes(node->ele);
+        bytes += nodeBytes(node);
     }
-    bytes = ofAll(bytes, nodes, set->zsl->length);
-    bytes += sizeof *set + sizeof *set->zsl + zmalloc_size(set->zsl->header) + indexBytes(set);
+    bytes = ofAll(bytes, nodes, lengthOf(set->zsl));
+    bytes += sizeof *set + listBytes(set->zsl) + indexBytes(set);
     return nodes ? bytes : VALUE_SIZE_UNKNOWN;
 }
+
+#endif
 
 /* Whether that is with what the allocator adds. */
 static int valueBytesAreAllocated(const robj *val) {
@@ -149,19 +190,27 @@ static int valueBytesAreAllocated(const robj *val) {
 static uint64_t valueBytes(robj *val, long long now_us) {
     switch (val->encoding) {
     case OBJ_ENCODING_LISTPACK:
-        return lpBytes(val->ptr);
+        return lpBytes(valueOf(val));
 #ifdef OBJ_ENCODING_LISTPACK_EX
     case OBJ_ENCODING_LISTPACK_EX: /* a hash with fields that expire */
-        return sizeof(listpackEx) + lpBytes(((listpackEx *)val->ptr)->lp);
+        return sizeof(listpackEx) + lpBytes(((listpackEx *)valueOf(val))->lp);
 #endif
     case OBJ_ENCODING_INTSET:
-        return intsetBlobLen(val->ptr);
+        return intsetBlobLen(valueOf(val));
+#ifdef SIZES_ARE_KEPT
     case OBJ_ENCODING_QUICKLIST:
-        return mayEstimate(now_us) ? quicklistBytes(val->ptr) : VALUE_SIZE_UNKNOWN;
+    case ENCODING_TABLE:
+    case OBJ_ENCODING_SKIPLIST:
+        (void)now_us;
+        return keptBytes(val);
+#else
+    case OBJ_ENCODING_QUICKLIST:
+        return mayEstimate(now_us) ? quicklistBytes(valueOf(val)) : VALUE_SIZE_UNKNOWN;
     case ENCODING_TABLE:
         return mayEstimate(now_us) ? tableBytes(val) : VALUE_SIZE_UNKNOWN;
     case OBJ_ENCODING_SKIPLIST:
-        return mayEstimate(now_us) ? skiplistBytes(val->ptr) : VALUE_SIZE_UNKNOWN;
+        return mayEstimate(now_us) ? skiplistBytes(valueOf(val)) : VALUE_SIZE_UNKNOWN;
+#endif
     default:
         return VALUE_SIZE_UNKNOWN;
     }
