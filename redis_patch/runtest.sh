@@ -43,15 +43,16 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
+package=$(server_field "$server" package)
 if [ -n "$quick" ]; then
     units="$units $quick_units"
-    [ "$server" = valkey ] || units="unit/maxmemory $units"
+    [ "$package" = valkey ] || units="unit/maxmemory $units"
     skipped="--skiptest /Measures.elapsed.time|Verify.Lua.performs|PIPELINING.stresser"
     skipped="$skipped|Very.big.payload|Redis.can.(trigger|rewind)"
 fi
-has_patch "$server" || fail "servers.txt has no server '$server' with a patch"
-package=$(server_field "$server" package)
-line=$(server_names | grep -nx "$server" | cut -d: -f1)
+line=$(for name in $(server_names); do ! has_patch "$name" || echo "$name"; done |
+    grep -nx "$server" | cut -d: -f1)
 ports=$((17111 + 4000 * line)) # apart, so that all servers' tests can run at once
 command -v tclsh >/dev/null || fail "the program tclsh is missing: apt-get install tcl"
 [ -x "$root/.venv/bin/python" ] || fail "there is no .venv: run 'make setup' first"

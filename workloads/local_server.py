@@ -227,6 +227,9 @@ class PreloadedServer(LocalServer):
 
 _LIST = Path(__file__).resolve().parent.parent / "redis_patch" / "servers.txt"
 
+# Of Debian, in which newer versions take the place of older ones.
+_MOVING_RELEASES = ("sid", "experimental")
+
 
 class SupportedServer(NamedTuple):
     """Holds one line of the list."""
@@ -241,6 +244,11 @@ class SupportedServer(NamedTuple):
     def title(self) -> str:
         """Return the name for people, for example ``Redis 7.0``."""
         return f"{self.package.capitalize()} {'.'.join(self.version.split('.')[:2])}"
+
+    @property
+    def is_moving(self) -> bool:
+        """Return whether only ``build.sh newest`` builds it: its release keeps no version."""
+        return self.release in _MOVING_RELEASES
 
     @property
     def stock_binary(self) -> str:

@@ -159,10 +159,16 @@ void spredsAmendExpire(robj *key, long long when_ms) {
 
 /* ---------------------------------------------------------------------------------------- control */
 
+#if defined(VALKEY_VERSION) && VALKEY_VERSION_NUM >= 0x00090100
+#define readNumber(text, number) string2ull(text, strlen(text), number)
+#else
+#define readNumber(text, number) string2ull(text, number)
+#endif
+
 int spredsIsSalt(char *text, const char **err) {
     unsigned long long salt;
 
-    if (!*text || string2ull(text, &salt)) return 1;
+    if (!*text || readNumber(text, &salt)) return 1;
     *err = "spreds-salt must be a number below 2^64";
     return 0;
 }
@@ -217,7 +223,7 @@ int spredsApply(const char **err) {
         if (*err) return 0;
     }
     takeSecret();
-    if (wanted->salt) string2ull(wanted->salt, &salt);
+    if (wanted->salt) readNumber(wanted->salt, &salt);
     zfree(wanted->salt);
     wanted->salt = NULL;
     while (salt == 0) getRandomBytes((unsigned char *)&salt, sizeof salt);

@@ -22,9 +22,11 @@ class Case(NamedTuple):
     module_70: str | None = None
 
     def expected(self, source: str) -> list[str]:
-        """Sorted events for ``patch``, ``module``, ``module_70`` or ``module_valkey``."""
+        """Sorted events for ``patch``, ``patch_valkey``, ``module``, ``module_70`` or ``module_valkey``."""
         text = self.patch
-        if source != "patch" and self.module is not None:
+        if source == "patch_valkey":
+            text = PATCH_ON_VALKEY.get((self.setup, self.command), text)
+        elif source != "patch" and self.module is not None:
             text = self.module
         if source == "module_70" and self.module_70 is not None:
             text = self.module_70
@@ -45,6 +47,9 @@ def reading(setup: str, command: str, *keys: str) -> Case:
 
 # Valkey says so of a key whose new TTL is already over.
 ON_VALKEY = {"EXPIRE k -1": "expiry k"}
+
+# Valkey takes the key away before it signals that it is modified.
+PATCH_ON_VALKEY = {("HSET k f 1", "HGETDEL k FIELDS 1 f"): "delete k"}
 
 LIST = "RPUSH k a b c"
 LISTS = "RPUSH k a b c; RPUSH j x"
@@ -274,6 +279,46 @@ CASES = [
     reading(STREAM, "XRANGE k - +"),
     reading(STREAM, "XREVRANGE k + -"),
     Case(STREAM, "XREAD STREAMS k j 0 0", "hit k; hit k; miss j; miss j", "hit k; miss j"),
+    # What not all servers have: a refused or fruitless change is a write to the module (MODULE.md).
+    Case("SET k v", "DELEX k", "delete k"),
+    Case("SET k v", "DELEX k IFEQ v", "hit k; delete k", "delete k"),
+    Case("SET k v", "DELEX k IFEQ w", "hit k", "write k"),
+    Case("", "DELEX k IFEQ w", "miss k", ""),
+    reading("SET k v", "DIGEST k"),
+    Case("SET k v", "DELIFEQ k v", "delete k"),
+    Case("SET k v", "DELIFEQ k w", "", "write k"),
+    Case("", "DELIFEQ k w", ""),
+    Case("", "MSETEX 2 k v j w EX 100", "write k; write j"),
+    Case("SET k v", "MSETEX 2 k v j w NX EX 100", "", "write k"),
+    Case("SET k v", "MSETEX 1 k w XX EX 100", "write k"),
+    Case(HASH, "HEXPIRE k 100 FIELDS 1 f", "write k"),
+    Case(HASH, "HPEXPIRE k 100000 FIELDS 1 f", "write k"),
+    Case(HASH, "HEXPIREAT k 9999999999 FIELDS 1 f", "write k"),
+    Case(HASH, "HPEXPIREAT k 9999999999999 FIELDS 1 f", "write k"),
+    Case(HASH, "HEXPIRE k 0 FIELDS 1 f", "write k"),
+    Case("HSET k f 1", "HEXPIRE k 0 FIELDS 1 f", "write k; delete k", "delete k"),
+    Case(HASH, "HEXPIRE k 100 FIELDS 1 x", "", "write k"),
+    Case(HASH, "HEXPIRE k 100 FIELDS 1 f; HPERSIST k FIELDS 1 f", "write k; write k"),
+    Case(HASH, "HPERSIST k FIELDS 1 f", "", "write k"),
+    reading(HASH, "HTTL k FIELDS 1 f"),
+    reading(HASH, "HPTTL k FIELDS 1 f"),
+    reading(HASH, "HEXPIRETIME k FIELDS 1 f"),
+    reading(HASH, "HPEXPIRETIME k FIELDS 1 f"),
+    Case(HASH, "HGETDEL k FIELDS 1 f", "write k"),
+    Case("HSET k f 1", "HGETDEL k FIELDS 1 f", "write k; delete k", "delete k"),
+    Case(HASH, "HGETDEL k FIELDS 1 x", "", "write k"),
+    Case("", "HGETDEL k FIELDS 1 f", ""),
+    Case(HASH, "HGETEX k FIELDS 1 f", "", "write k"),
+    Case(HASH, "HGETEX k EX 100 FIELDS 1 f", "write k"),
+    Case("HSET k f 1", "HGETEX k PXAT 1 FIELDS 1 f", "write k; delete k", "delete k"),
+    Case("", "HGETEX k FIELDS 1 f", ""),
+    Case("", "HSETEX k EX 100 FIELDS 1 f 1", "write k"),
+    Case(HASH, "HSETEX k FNX FIELDS 1 f 1", "", "write k"),
+    Case("", "HSETEX k PXAT 1 FIELDS 1 f 1", "write k; delete k", ""),
+    Case("HSET k f 1", "HSETEX k PXAT 1 FIELDS 1 f 1", "write k; delete k", "delete k"),
+    Case(STREAM, "XDELEX k IDS 1 1-1", "write k"),
+    Case(PENDING, "XACKDEL k g IDS 1 1-1", "hit k; write k", "write k"),
+    Case(STREAM, "XCFGSET k IDMP-DURATION 10", "", "write k"),
 ]
 
 # Commands whose records are only checked to be the same under all rates, for their number differs

@@ -40,10 +40,14 @@ class ServerKind(NamedTuple):
         return self.server.title == "Redis 7.0"
 
     @property
+    def is_redis_86(self) -> bool:
+        return self.server.title == "Redis 8.6"
+
+    @property
     def source(self) -> str:
         """The column of the command cases that holds for it."""
         if not self.is_module:
-            return "patch"
+            return "patch_valkey" if self.server.package == "valkey" else "patch"
         if self.server.package == "valkey":
             return "module_valkey"
         return "module_70" if self.is_redis_70 else "module"

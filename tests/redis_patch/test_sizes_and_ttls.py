@@ -198,7 +198,9 @@ def test_sizes_are_estimated_so_many_times_a_second(server: SampledServer) -> No
     # All in one moment, for a script's clock stands.
     server.client.eval("for i = 1, 5000 do redis.call('TOUCH', KEYS[1]) end", 1, KEY)
     known = [bool(r.flags & SIZE_KNOWN) for r in server.records() if r.operation == READ_HIT]
-    assert known == [True] * 2000 + [False] * 3000
+    # Redis 8.6 keeps the size, and nothing is estimated.
+    estimates = 5000 if server.kind.is_redis_86 else 2000
+    assert known == [True] * estimates + [False] * (5000 - estimates)
 
 
 def test_a_list_that_is_about_to_get_its_first_element_has_no_size(server: SampledServer) -> None:
@@ -238,7 +240,9 @@ def test_a_value_that_a_set_compares_with_is_no_option(server: SampledServer) ->
         pytest.skip("SET of this server has no IFEQ")
     assert server.client.get(KEY) == b"w"
     written = [record.operation for record in server.records()[before:]]
-    assert written == [WRITE, READ_HIT]
+    # Redis 8.4 and later count the comparison as a hit; documented: the module does not see it.
+    compared = [READ_HIT] if server.kind.is_redis_86 and not server.kind.is_module else []
+    assert written == [*compared, WRITE, READ_HIT]
 
 
 def test_a_transaction_and_a_script_tell_the_ttl_of_each_write(server: SampledServer) -> None:

@@ -121,7 +121,10 @@ def test_time_passes_as_the_load_says(binary: Path) -> None:
 @pytest.mark.parametrize("name", supported_servers())
 def test_no_server_has_a_clock_of_its_own(name: str) -> None:
     """One that counts the processor's cycles would run its rounds of expiry at its own pace."""
-    with FastServer({}, built(supported_servers()[name].stock_binary)) as server:
+    path = BUILD / supported_servers()[name].stock_binary
+    if not path.exists():
+        pytest.skip(f"{path} is not built")
+    with FastServer({}, path) as server:
         assert server.client.info("server")["monotonic_clock"] == "POSIX clock_gettime"
 
 
