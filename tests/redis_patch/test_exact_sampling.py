@@ -23,7 +23,10 @@ KEYS = ["k", "j", "i"]
 
 
 def run_cases(server: SampledServer, cases: list[Case]) -> list[Any]:
-    """Run each case on empty databases, between reads of two keys that nothing else uses."""
+    """Run each case on empty databases, between reads of two keys that nothing else uses.
+
+    Return the last reply of each.
+    """
     server.raw("SET dumped value")
     dumped = server.raw("DUMP dumped")
     replies = []
@@ -36,10 +39,8 @@ def run_cases(server: SampledServer, cases: list[Case]) -> list[Any]:
         server.raw(f"GET begin:{number}")
         for command in case.command.split(";"):
             words = command.split()
-            if words[-1] == "DUMPED":
-                replies.append(server.raw([*words[:-1], dumped]))
-            else:
-                replies.append(server.raw(command.strip()))
+            reply = server.raw([dumped if word == "DUMPED" else word for word in words])
+        replies.append(reply)
         server.raw(f"GET end:{number}")
     return replies
 
@@ -66,7 +67,7 @@ def test_every_command_is_recorded_as_worked_out(server: SampledServer) -> None:
     replies = run_cases(server, CASES)
     unknown = {
         case.command
-        for case, reply in zip(CASES, replies, strict=False)
+        for case, reply in zip(CASES, replies, strict=True)
         if isinstance(reply, Exception) and "unknown command" in str(reply)
     }
     found = events_by_case(server.records(), len(CASES))
