@@ -48,9 +48,6 @@ def reading(setup: str, command: str, *keys: str) -> Case:
 # Valkey says so of a key whose new TTL is already over.
 ON_VALKEY = {"EXPIRE k -1": "expiry k"}
 
-# Valkey takes the key away before it signals that it is modified.
-PATCH_ON_VALKEY = {("HSET k f 1", "HGETDEL k FIELDS 1 f"): "delete k"}
-
 LIST = "RPUSH k a b c"
 LISTS = "RPUSH k a b c; RPUSH j x"
 SET = "SADD k a b c"
@@ -62,6 +59,16 @@ GEO = "GEOADD k 13.36 38.11 a 15.08 37.50 b"
 STREAM = "XADD k 1-1 f v; XADD k 1-2 f v"
 GROUP = f"{STREAM}; XGROUP CREATE k g 0"
 PENDING = f"{GROUP}; XREADGROUP GROUP g c COUNT 1 STREAMS k >"
+
+# Valkey takes the key away before it signals that it is modified, and looks keys of HGETEX up as reads.
+PATCH_ON_VALKEY = {
+    ("HSET k f 1", "HGETDEL k FIELDS 1 f"): "delete k",
+    (HASH, "HGETEX k FIELDS 1 f"): "hit k",
+    (HASH, "HGETEX k EX 100 FIELDS 1 f"): "hit k; write k",
+    ("HSET k f 1", "HGETEX k PXAT 1 FIELDS 1 f"): "hit k; write k; delete k",
+    ("", "HGETEX k FIELDS 1 f"): "miss k",
+    ("", "HSETEX k PXAT 1 FIELDS 1 f 1"): "delete k",
+}
 
 CASES = [
     # strings
