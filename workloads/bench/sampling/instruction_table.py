@@ -59,7 +59,6 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
     """
     supported = supported_servers()[server]
     stock = built(supported.stock_binary)
-    module, empty = f"{built('lib/spreds.so')}", f"{built('lib/empty.so')}"
     found = [Variant("stock", stock, {}), Variant("stock again", stock, {})]
 
     def sampling(way: str, binary: Path, settings: dict[str, object], prefix: str) -> None:
@@ -71,6 +70,9 @@ def variants(server: str, rates: tuple[float, ...] = RATES) -> list[Variant]:
 
     if supported.patched_binary:
         sampling("patch", built(supported.patched_binary), {}, "spreds-")
+    if "module" not in supported.ways:
+        return found
+    module, empty = f"{built('lib/spreds.so')}", f"{built('lib/empty.so')}"
     found.append(Variant("empty module", stock, {"loadmodule": empty}))
     found.append(Variant("empty filter", stock, {"loadmodule": f"{empty} filter"}))
     sampling("module", stock, {"loadmodule": module}, "spreds.")
@@ -211,11 +213,14 @@ def count_servers() -> dict[tuple[str, str], list[Count]]:
         names = {"stock", "empty filter", "patch R=0", "module R=0"}
         chosen = [one for one in variants(server.name, (0.0,)) if one.name in names]
         counts = count(chosen, PAGE_KEYS, cache_commands)
-        for variant in ("patch R=0", "module R=0"):
+        for variant, way in {
+            "patch R=0": "patch",
+            "module R=0": "module",
+            "empty filter": "filter",
+        }.items():
             of_variant = [one for one in counts if one.variant == variant]
             if of_variant:
-                found[server.title, variant.split()[0]] = of_variant
-        found[server.title, "filter"] = [one for one in counts if one.variant == "empty filter"]
+                found[server.title, way] = of_variant
     return found
 
 
