@@ -22,7 +22,7 @@ class Case(NamedTuple):
     module_70: str | None = None
 
     def expected(self, source: str) -> list[str]:
-        """Sorted events for ``patch``, ``patch_valkey``, ``module``, ``module_70`` or ``module_valkey``."""
+        """Sorted events for ``patch`` or ``module``, with ``_valkey`` or ``module_70``."""
         text = self.patch
         if source == "patch_valkey":
             text = PATCH_ON_VALKEY.get((self.setup, self.command), text)
@@ -60,7 +60,7 @@ STREAM = "XADD k 1-1 f v; XADD k 1-2 f v"
 GROUP = f"{STREAM}; XGROUP CREATE k g 0"
 PENDING = f"{GROUP}; XREADGROUP GROUP g c COUNT 1 STREAMS k >"
 
-# Valkey takes the key away before it signals that it is modified, and looks keys of HGETEX up as reads.
+# Valkey takes the key away before it signals that it is modified, and HGETEX is a read there.
 PATCH_ON_VALKEY = {
     ("HSET k f 1", "HGETDEL k FIELDS 1 f"): "delete k",
     (HASH, "HGETEX k FIELDS 1 f"): "hit k",
