@@ -22,6 +22,12 @@ def plain(text: str, keep: str = "") -> str:
     return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
 
 
+def quoted(text: str) -> str:
+    """Return somebody's words so that it is seen where they end."""
+    inner = text.replace('"', "'")
+    return f'"{inner}"'
+
+
 class _PlainStream:
     """Writes only what can be printed, and the ends of lines."""
 

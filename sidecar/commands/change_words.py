@@ -54,8 +54,7 @@ def last_change(
     found = [f"{text}." if words in told_already else f"{text}: {words}."]
     history = list(history)
     for when, counts in _what_counted_anew(history, change["at_seconds"]):
-        text = f"Before that, at {time_of_day(when)}, what counts was changed: {counts}"
-        found.append(f"{text}{_signed(counts, told)}.")
+        found.append(f"Before that, at {time_of_day(when)}, what counts was changed: {counts}.")
     moved = [entry for entry in history if entry.get("cycle") == change["cycle"]]
     # Whether it was carried out at once or by an order later, it was.
     moved = [entry for entry in moved if entry["kind"] == "plan" and "sizes_bytes" in entry]
@@ -101,20 +100,15 @@ def _what_counted_anew(
     """Say when weights or latencies changed in the day before, the last few times, and which: a
     change is often come to in several steps."""
     return [
-        (entry["at_seconds"], str(entry.get("words", "")).rstrip("."))
+        (entry["at_seconds"], str(entry.get("words", "")).rstrip(".") + _signed(entry))
         for entry in history
         if entry["kind"] == "yardstick" and 0 < at_seconds - entry["at_seconds"] < _DAY_SECONDS
     ][-_FEW_OF_A_DAY:]
 
 
-def _signed(counts: str, told: Mapping[str, Any]) -> str:
-    """Say who signed the settings of the servers that ``counts`` names."""
-    words = set(counts.replace(",", " ").split())
-    by = [
-        f"{one['name']}'s team, signed {one['settings_by']}"
-        for one in told["servers"]
-        if one.get("settings_by") and one["name"] in words
-    ]
+def _signed(entry: Mapping[str, Any]) -> str:
+    """Say who had signed the settings of the servers that it names."""
+    by = [f"{name}'s team, signed {who}" for name, who in entry.get("signed", {}).items()]
     return f" ({'; '.join(by)})" if by else ""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sidecar.base.plain_text import quoted
 from sidecar.commands.arguments import add_command, typed
 from sidecar.commands.printing import print_wrapped
 from sidecar.commands.running import who
@@ -328,7 +329,7 @@ def _read(text: bytes, place: SettingsPlace, options: argparse.Namespace) -> Tea
 def _words(settings: TeamSettings, server: ServerConfig | None) -> Iterator[str]:
     """Say each setting as it is typed, and whose it is; the operator's or the default where the
     node's file is at hand."""
-    yield f"set by {settings.set_by} at {settings.set_at}"
+    yield f"set by {quoted(settings.set_by)} at {settings.set_at}"
     for setting in SERVER_SETTINGS:
         operators = None if server is None else _operators_value(server, setting)
         value = settings.values.get(setting.name, operators)

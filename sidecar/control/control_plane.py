@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from sidecar.base.log_setup import EVENT
 from sidecar.base.metrics import Metrics
+from sidecar.base.plain_text import quoted
 from sidecar.config.effective_file import changed_options
 from sidecar.config.node import SidecarConfig
 from sidecar.control.enforcement import Enforcement
@@ -191,6 +192,9 @@ class ControlPlane:
             words = "; ".join(changed_options(self._config, config)) or "it says the same"
             log.info("reloaded: %s", words, extra=EVENT)
             self.history.add("reload", f"the node's file was read again: {words}")
+            if _what_plans_keep_to(config) != _what_plans_keep_to(self._config):
+                with self._store.update() as state:
+                    state.overtake()
             self._config = config
             self.plans.config = self.orders.config = self._enforcement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:
@@ -299,9 +303,15 @@ class ControlPlane:
             with self._store.update() as state:
                 state.gain = self.gain
             if words := self._yardstick.look(observation):
-                self.history.add("yardstick", words)
+                self.history.add("yardstick", words, signed=self._signed(words))
                 self.series.mark(observation.made_at_seconds, words)
                 self.recommended = RecommendedGain(time.time())
+
+    def _signed(self, words: str) -> dict[str, str]:
+        """Return who signed the settings in force of the servers that ``words`` names."""
+        settings = self._cycle.last_settings if self._cycle else {}
+        named = settings.keys() & words.replace(",", " ").split()
+        return {name: quoted(settings[name].set_by) for name in sorted(named)}
 
     def _carried_out(
         self,
@@ -338,3 +348,7 @@ class ControlPlane:
         if self.observation is not None and self.observation.cycle == plan.cycle:
             sizes = {server.name: server.maxmemory_bytes for server in plan.servers}
             self.recommended.recommend(self.observation.servers, sizes, time.time())
+
+
+def _what_plans_keep_to(config: SidecarConfig) -> tuple[object, ...]:
+    return config.servers, config.memory, config.planning, config.limits

@@ -22,7 +22,7 @@ from sidecar.servers.sizes.sizes_in_words import beside_words, found_in_words, f
 from sidecar.servers.unseen_restarts import planned_for_restarted
 from sidecar.state.room_made import RoomMade
 from sidecar.state.sidecar_state import SidecarState
-from sidecar.state.state_store import Note, StateStore
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.plan import AdaptationPlan
 from solver_lambda.documents.units import format_size
 
@@ -111,7 +111,11 @@ class Enforcement:
         at_once = sizes
         if at_once_bytes:
             at_once = fitted_sizes(servers, {**sizes, **at_once_bytes}, fixed, budget, least)
-        note: Note = lambda state: state.make_room(room or state.room)  # noqa: E731
+
+        def note(state: SidecarState) -> None:
+            state.make_room(room or state.room)
+            state.overtake()
+
         self._actuator.engage(at_once, sizes, purpose, note=note)
         self._actuator.fallen.depart(sizes, whole)
         self._tell_changes(before, sizes, purpose)
@@ -158,6 +162,7 @@ class Enforcement:
             return self.back_to(under_way, "stopped")
         with self._store.update() as state:
             state.targets_bytes = {**state.targets_bytes, **under_way}
+            state.overtake()
             return state.targets_bytes
 
     def contested(self) -> set[str]:
@@ -274,6 +279,7 @@ class Enforcement:
         sizes = {name: size for name, size in sizes.items() if name not in kept}
         before = self.sizes_in_force()
         with self._store.update() as state:
+            state.overtake()
             # Of a plan that nobody is to have.
             state.room, state.before_fall_bytes, state.had_bytes = None, {}, {}
             state.control = replace(

@@ -22,7 +22,7 @@ from sidecar.control.plan_announcement import (
 from sidecar.plans.plan_check import PlanRefusedError, check_plan
 from sidecar.plans.plan_figures import with_own_figures
 from sidecar.plans.plan_gain import PlanGain
-from sidecar.plans.plan_harm import check_harm, check_ranges
+from sidecar.plans.plan_harm import check_harm, check_keeping, check_ranges
 from sidecar.servers.sizes.shrink_guard import Asked, Sizes
 from sidecar.state.state_store import StateStore
 from solver_lambda.documents.observation import Observation
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 # Codes of why sizes in force cannot stay (``must_move``) for which no plan has to wait.
 _MUST_CODES = ("bounds", "no_limit", "over_budget")
 # People are told of such refusals until a plan passes: somebody may be forging plans.
-_HARM_CODES = ("out_of_range", "harmful", "wasteful")
+_HARM_CODES = ("out_of_range", "harmful", "wasteful", "keeps_what_must_move")
 
 
 class PlanApplication:
@@ -107,8 +107,11 @@ class PlanApplication:
             self._check(plan)
             asked = self._seen_for(plan)
             plan = with_own_figures(plan, asked)
-            if plan.decision == "apply":  # it may take a while, so without the lock
+            # It may take a while, so without the lock.
+            if plan.decision == "apply":
                 check_harm(_sizes(plan), asked)
+            else:
+                check_keeping(asked)
             with self._lock:
                 self._check(plan)
                 return self._take(plan, asked, source)

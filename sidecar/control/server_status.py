@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sidecar.base.plain_text import quoted
 from sidecar.config.node import ServerConfig
 from sidecar.control.predicted_hits import has_curve
 from sidecar.control.problems import NOT_ASKED
@@ -129,7 +130,7 @@ def _settings_part(settings: TeamSettings | None) -> dict[str, Any]:
     return {
         "stated_latency_seconds": values.get("backend_latency_seconds"),
         "team_settings": values if settings else None,
-        "settings_by": settings.set_by if settings and values else None,
+        "settings_by": quoted(settings.set_by) if settings and values else None,
         "settings_version": settings.version if settings else None,
     }
 

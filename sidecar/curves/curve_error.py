@@ -73,6 +73,7 @@ def sampling_error(
     """
     least_bytes = least_depth_bytes(depth_bytes, budget_bytes)
     first, last = np.searchsorted(EDGES_BYTES, [least_bytes, budget_bytes])
+    first = min(int(first), len(EDGES_BYTES) - 1)  # of a server that may have more than 16 TiB
     swing = 0.0
     if swing_bytes and miss_ratios is not None:
         less = np.interp(np.maximum(EDGES_BYTES - swing_bytes, 0), EDGES_BYTES, miss_ratios)

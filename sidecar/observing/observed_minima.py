@@ -72,7 +72,7 @@ _SAME_RATIO = 0.001
 def floor_bytes(curve: MissRatioCurve, installed_bytes: int) -> int:
     """Return the least size with which a server hits as often as with ``installed_bytes``, what it
     had before SPREDS, by its curve."""
-    sizes, ratios = curve.from_zero()
+    sizes, ratios = curve.from_zero
     most = float(curve.miss_ratio(installed_bytes)) + _SAME_RATIO
     first = int(np.argmax(ratios <= most))
     if not first:

@@ -26,6 +26,20 @@ from solver_lambda.planning.step_limits import cycle_ranges
 _ROUNDING_RATIO = 1e-6
 
 
+def check_keeping(observation: Observation) -> None:
+    """Check that all sizes may stay: a planner that keeps them for good would take their bounds
+    from the operator.
+
+    Raises:
+        PlanRefusedError: ``keeps_what_must_move``.
+    """
+    must = must_move(observation)
+    if must is None or make_plan(observation, now_seconds=time.time()).decision == "keep":
+        return
+    words = must.partition(": ")[2]
+    raise PlanRefusedError("keeps_what_must_move", f"it keeps all sizes, though {words}")
+
+
 def check_ranges(sizes_bytes: Mapping[str, int], observation: Observation) -> None:
     """Check that each size is one that a cycle may lead to: by step, dwell, reasons to keep,
     curve's error.

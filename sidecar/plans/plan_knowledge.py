@@ -36,6 +36,6 @@ def _known_of(server: ServerObservation) -> str:
     if server.keep_reason is not None or server.curve_error_ratio >= GUESS_ERROR_RATIO:
         return f"hardly ({keys})"
     # Deeper than that no read has reached: the curve is flat.
-    sizes, ratios = server.curve.from_zero()
+    sizes, ratios = server.curve.from_zero
     reached_bytes = sizes[np.argmax(ratios <= ratios[-1])]
     return f"up to {format_size(int(reached_bytes))} ({keys})"

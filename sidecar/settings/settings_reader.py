@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from sidecar.base.metrics import Metrics
+from sidecar.base.plain_text import quoted
 from sidecar.config.node import ServerConfig, SidecarConfig
 from sidecar.settings.remembered_settings import RememberedSettings
 from sidecar.settings.settings_check import check_minimum
@@ -87,6 +88,7 @@ class SettingsReader:
                 if isinstance(error, StoreUnreachableError):
                     log.warning("settings of the servers after it are not asked for now")
                     break
+                self._refused[server.name] = f"it cannot be read, so the last ones hold: {error}"
         self._remembered.keep(self._good)
         return dict(self._good)
 
@@ -124,7 +126,7 @@ class SettingsReader:
                 "settings of %s: version %s, signed %s",
                 server.name,
                 settings.version,
-                settings.set_by,
+                quoted(settings.set_by),
             )
 
     def _check_minima(self, server: ServerConfig, settings: TeamSettings, key: str) -> None:

@@ -160,6 +160,11 @@ class SidecarState:
         self.promoted_bytes = {n: s for n, s in self.promoted_bytes.items() if n not in planned}
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
 
+    def overtake(self) -> None:
+        """Wait for no plan any more: sizes or bounds are others than those that it was asked for,
+        and whoever held one back could undo that by it."""
+        self.applied(max(self.applied_cycle, self.last_cycle))
+
     @property
     def without_needs(self) -> dict[str, int]:
         """Return what would be planned now if nobody had needed anything for a while; empty where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,10 @@ class MissRatioCurve:
         Below the first point the curve is a straight line from (0 bytes, 1); above the last it
         is flat.
         """
-        sizes, ratios = self.from_zero()
+        sizes, ratios = self.from_zero
         return np.asarray(np.interp(np.asarray(size_bytes, dtype=np.float64), sizes, ratios))
 
+    @cached_property
     def from_zero(self) -> tuple[FloatArray, FloatArray]:
         """Return sizes in bytes and miss ratios of the curve's points; the first is at 0 bytes."""
         if self.sizes_bytes[0] == 0:

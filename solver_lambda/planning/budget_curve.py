@@ -111,6 +111,7 @@ class _BudgetCurve:
         self._planned = _division(observation, planned)
         self._deadline_seconds = deadline_seconds
         self._found: dict[int, _Division] = {}
+        self._tried: dict[int, _Division] = {}  # also between those that were asked for
 
     def add(self, budget_bytes: int) -> None:
         """Add a budget, but nothing where minima and kept sizes do not fit."""
@@ -165,6 +166,11 @@ class _BudgetCurve:
         return curve
 
     def _best(self, budget_bytes: int) -> _Division:
+        if budget_bytes not in self._tried:
+            self._tried[budget_bytes] = self._search(budget_bytes)
+        return self._tried[budget_bytes]
+
+    def _search(self, budget_bytes: int) -> _Division:
         observation = self._observation
         kept = {
             server.name: self._ranges[server.name]

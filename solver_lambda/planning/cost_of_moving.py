@@ -69,7 +69,7 @@ def _integral_of_inverse(
 ) -> FloatArray:
     """Return ∫ of 1/(r(s) + ``more``) ds from a size to each of ``sizes``, where the curve has
     ``ratios``."""
-    points, levels = curve.from_zero()
+    points, levels = curve.from_zero
     levels = levels + more
     first, last = min(start, sizes.min()), max(start, sizes.max())
     # Only the points on the way, and the one before.

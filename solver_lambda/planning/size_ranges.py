@@ -209,7 +209,7 @@ def _idle_share_bytes(observation: Observation) -> int:
 def useful_bytes(server: ServerObservation) -> int:
     """Return the least size at which it hits hardly less than with what it has."""
     now = float(server.curve.miss_ratio(server.maxmemory_bytes))
-    sizes, ratios = server.curve.from_zero()
+    sizes, ratios = server.curve.from_zero
     least = float(sizes[np.argmax(ratios <= now + _HARDLY)])
     return min(server.maxmemory_bytes, math.ceil(least))
 

@@ -112,3 +112,39 @@ def test_who_orders_a_plan_gets_none_that_would_break_what_is_seen(receiving: Re
     application._asked = observation
     assert "carrying out plan 103" in application.carry_out_recommended()
     assert receiving.moves == [FORGED]
+
+
+def test_who_keeps_what_a_bound_forbids_is_refused(receiving: Receiving) -> None:
+    """Or a planner that always keeps all sizes takes the operator's bounds from him."""
+    application = receiving.application
+    keeping = replace(
+        plan(OLD),
+        decision="keep",
+        servers=tuple(
+            replace(one, maxmemory_bytes=one.maxmemory_before_bytes) for one in plan(OLD).servers
+        ),
+    )
+    seen = observation(OLD)
+    above = replace(seen.servers[0], maximum_bytes=8 << 20)
+    application._asked = lambda _: replace(seen, servers=(above, *seen.servers[1:]))
+    assert not application.take(keeping.dumps(), "forged")
+    assert receiving.metrics.value("plans_refused", reason="keeps_what_must_move") == 1
+    assert application.problem is not None
+    assert "above its maximum" in application.problem
+    # Where it cannot be moved, nobody could have planned otherwise.
+    stuck = replace(above, keep_reason="stuck: it frees nothing")
+    application._asked = lambda _: replace(seen, servers=(stuck, *seen.servers[1:]))
+    assert application.take(keeping.dumps(), "good")
+    assert application.problem is None
+
+
+def test_what_was_asked_for_before_an_order_is_not_carried_out_after_it(
+    receiving: Receiving,
+) -> None:
+    application = receiving.application
+    with receiving.store.update() as state:
+        state.overtake()
+    for cycle in (OLD, NEW, FORGED):
+        assert not application.take(plan(cycle).dumps(), "held back")
+    assert receiving.moves == []
+    assert receiving.metrics.value("plans_refused", reason="old_cycle") == 3
