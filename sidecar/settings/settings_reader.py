@@ -88,7 +88,9 @@ class SettingsReader:
                 if isinstance(error, StoreUnreachableError):
                     log.warning("settings of the servers after it are not asked for now")
                     break
-                self._refused[server.name] = f"it cannot be read, so the last ones hold: {error}"
+                self._refused.setdefault(
+                    server.name, f"it cannot be read, so the last ones hold: {error}"
+                )
         self._remembered.keep(self._good)
         return dict(self._good)
 

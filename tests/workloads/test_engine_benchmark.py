@@ -32,8 +32,9 @@ def test_a_monitors_memory_does_not_depend_on_the_number_of_keys() -> None:
     assert many["samples"] > 3.9 * few["samples"]
     for told in (few, many):
         assert 0.85 * LIVE_OBJECTS < told["live_objects"] <= LIVE_OBJECTS
-    assert many["live_bytes"] < 1.1 * few["live_bytes"] < 15_000_000
-    assert many["peak_bytes"] < 1.1 * few["peak_bytes"] < 18_000_000
+    # Of these 1.6 MB simulate LFU beside.
+    assert many["live_bytes"] < 1.1 * few["live_bytes"] < 16_600_000
+    assert many["peak_bytes"] < 1.1 * few["peak_bytes"] < 19_600_000
 
 
 def test_stream_is_that_of_a_look_aside_cache() -> None:

@@ -86,7 +86,8 @@ def add_options(commands: Any) -> argparse.ArgumentParser:
         action="append",
         type=_latency,
         default=[],
-        help="what a miss costs in this server (default: the same in all); can be repeated",
+        help="what a miss costs in this server (default: the same in all); can be repeated; one "
+        "that was found is called redis-PORT",
     )
     _add_files(parser)
     add_json(parser)
