@@ -34,6 +34,8 @@ _OBJECTS = 1024
 # Of the simulated caches, from the memory for keys that the server has.
 _SIZES = np.array([0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0])
 _OWN = 4
+# Batches that wait; an idle server sends one each second.
+_MOST_WAITING = 64
 # With fewer sampled reads the difference tells nothing.
 _FEWEST_READS = 2_000
 # A server whose size has changed by more than this gets other caches.
@@ -98,13 +100,15 @@ class SimulatedLfu:
     def take(self, batch: Batch, parts: Parts, reads: float) -> None:
         """Take a batch that stands for so many reads. Only its share of the objects is kept, and
         counted when there are many: each time costs a third of a millisecond."""
+        self._waiting_reads += reads
         few = self._few_of(batch)
+        if not len(few.records):
+            return
         if self._waiting and not _is_sampled_alike(few, self._waiting[-1]):
             self._count(parts)
         self._waiting.append(few)
         self._waiting_records += len(few.records)
-        self._waiting_reads += reads
-        if self._waiting_records >= MAX_BATCH_RECORDS:
+        if self._waiting_records >= MAX_BATCH_RECORDS or len(self._waiting) == _MOST_WAITING:
             self._count(parts)
 
     def _few_of(self, batch: Batch) -> Batch:
