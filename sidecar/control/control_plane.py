@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
@@ -162,6 +163,8 @@ class ControlPlane:
         """Take over the servers as they were found, or only watch them, also while a server cannot
         be brought under the budget."""
         with self._lock:
+            with self._store.update() as state:
+                state.keep_to(_what_plans_keep_to(self._config))
             self._enforcement.found(readings)
             went = self._take_over_or_watch()
             does = "keeps sizes" if self._store.now.control.sets_sizes else "sets nothing"
@@ -192,9 +195,8 @@ class ControlPlane:
             words = "; ".join(changed_options(self._config, config)) or "it says the same"
             log.info("reloaded: %s", words, extra=EVENT)
             self.history.add("reload", f"the node's file was read again: {words}")
-            if _what_plans_keep_to(config) != _what_plans_keep_to(self._config):
-                with self._store.update() as state:
-                    state.overtake()
+            with self._store.update() as state:
+                state.keep_to(_what_plans_keep_to(config))
             self._config = config
             self.plans.config = self.orders.config = self._enforcement.config = config
             if self.mode == "apply" and not self._store.now.control.engaged:
@@ -350,5 +352,11 @@ class ControlPlane:
             self.recommended.recommend(self.observation.servers, sizes, time.time())
 
 
-def _what_plans_keep_to(config: SidecarConfig) -> tuple[object, ...]:
-    return config.servers, config.memory, config.planning, config.limits
+def _what_plans_keep_to(config: SidecarConfig) -> str:
+    """Return a digest of what the node's file says of sizes: it outlives a restart."""
+    servers = [
+        (one.name, one.weight, one.minimum_bytes, one.maximum_bytes, one.floor, dict(one.bounds))
+        for one in config.servers
+    ]
+    told = repr((servers, config.memory.as_written, config.planning, config.limits))
+    return hashlib.sha256(told.encode()).hexdigest()[:32]

@@ -85,12 +85,17 @@ class PlanApplication:
         self.on_carried_out: Callable[[AdaptationPlan, Sizes, Sizes], None] = lambda *_: None
         self.on_recommended: Callable[[AdaptationPlan], None] = lambda _plan: None
         self._made_with = config.servers
+        self._rules = self._rules_of(config)
         self._store = store
         self._lock = lock
         self._enforcement = enforcement
         self._metrics = metrics
         self._history = history
         self._asked = asked
+
+    @staticmethod
+    def _rules_of(config: SidecarConfig) -> tuple[object, object]:
+        return config.planning, config.limits
 
     @property
     def changes_sizes(self) -> bool:
@@ -190,6 +195,11 @@ class PlanApplication:
                     )
             if why := self._enforcement.objection_to(plan, self._made_with):
                 raise OrderRefusedError(f"{why}: wait for the next plan")
+            if self._rules != self._rules_of(self.config):
+                raise OrderRefusedError(
+                    "[planning] or [limits] are others than when the plan was made: wait for the "
+                    "next one"
+                )
             try:
                 self._set_targets(plan, self._seen_for(plan))
             except PlanRefusedError as error:
@@ -219,6 +229,7 @@ class PlanApplication:
         with self._store.update() as state:
             state.applied(plan.cycle, set() if objection else known)
         self.last_plan, self._made_with = plan, self.config.servers
+        self._rules = self._rules_of(self.config)
         self.taken_at_seconds = time.time()
         self._first_at_seconds = self._first_at_seconds or self.taken_at_seconds
         is_early = self.taken_at_seconds - self._first_at_seconds <= asked.cycle_seconds

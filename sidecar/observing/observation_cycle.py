@@ -128,8 +128,13 @@ class ObservationCycle:
 
     def ask_again(self, controller: Controller) -> None:
         """Ask another controller that has come: no cycle is lost, and whichever plan comes first is
-        taken."""
-        if self._outstanding is not None:
+        taken. What the file has overtaken is not asked again."""
+        if self._outstanding is None:
+            return
+        if self._store.now.applied_cycle >= self._outstanding[0].cycle:
+            self._outstanding = None
+            self._planning_basis.planned(applied=False)
+        else:
             self._outstanding = (self._outstanding[0], time.monotonic())
             controller.ask(self._outstanding[0])
 

@@ -119,6 +119,8 @@ class SidecarState:
             that later plans left, until it leaves room again.
         had_bytes, had_at_seconds: of that, what counts for the half that each server keeps, and
             since when (Unix time).
+        plans_keep_to: a digest of what the node's file said of sizes when plans were asked for;
+            empty: not known.
     """
 
     last_cycle: int = 0
@@ -145,6 +147,7 @@ class SidecarState:
     before_fall_bytes: dict[str, int] = field(default_factory=dict)
     had_bytes: dict[str, int] = field(default_factory=dict)
     had_at_seconds: float = 0.0
+    plans_keep_to: str = ""
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -159,6 +162,12 @@ class SidecarState:
         self.applied_cycle = cycle
         self.promoted_bytes = {n: s for n, s in self.promoted_bytes.items() if n not in planned}
         self.asked = {key: value for key, value in self.asked.items() if key > cycle}
+
+    def keep_to(self, told: str) -> None:
+        """Wait for no plan that was asked for by another digest of the node's file."""
+        if self.plans_keep_to not in ("", told):
+            self.overtake()
+        self.plans_keep_to = told
 
     def overtake(self) -> None:
         """Wait for no plan any more: sizes or bounds are others than those that it was asked for,
@@ -223,6 +232,7 @@ class SidecarState:
                 else _CONTROL_BEFORE_MODES
             ),
             room=room,
+            plans_keep_to=fields.text("plans_keep_to", ""),
             own_bytes=(
                 read_sizes(fields.table("own_bytes"))
                 if fields.has("own_bytes")

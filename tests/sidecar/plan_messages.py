@@ -129,7 +129,9 @@ class Receiving:
                 bounds = {server.name: (1 << 20, None) for server in GOLDEN.servers}
                 state.ask(PendingRequest(cycle, now, GOLDEN.budget_bytes, bounds))
         controller = SimpleNamespace(maximum_plan_age_seconds=3600.0)
-        config: Any = SimpleNamespace(node=NODE, servers=(), controller=controller, mode="apply")
+        config: Any = SimpleNamespace(
+            node=NODE, servers=(), controller=controller, mode="apply", planning=(), limits=()
+        )
         engaged: Any = Engaged()
         self._engaged = engaged
         self.application = PlanApplication(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from sidecar.control.order import OrderRefusedError
 from sidecar.delivery.message_signature import SignatureCheck
 from sidecar.state.control_state import Wait
+from sidecar.state.state_store import StateStore
 from solver_lambda.documents.curve import MissRatioCurve
 from solver_lambda.documents.observation import Observation
 from tests.sidecar.plan_messages import FORGED, NEW, OLD, Receiving, observation, plan
@@ -148,3 +150,21 @@ def test_what_was_asked_for_before_an_order_is_not_carried_out_after_it(
         assert not application.take(plan(cycle).dumps(), "held back")
     assert receiving.moves == []
     assert receiving.metrics.value("plans_refused", reason="old_cycle") == 3
+
+
+def test_another_file_overtakes_what_was_asked_for_also_over_a_restart(
+    receiving: Receiving, tmp_path: Path
+) -> None:
+    with receiving.store.update() as state:
+        state.keep_to("one")  # as the first start does, or one after an upgrade
+    assert receiving.application.take(plan(OLD).dumps(), "good")
+    path = tmp_path / "state.json"
+    with StateStore(path).update() as state:
+        state.asked, state.last_cycle = receiving.store.now.asked, FORGED
+        state.keep_to("one")
+    restarted = StateStore(path)
+    for told, waits in (("one", True), ("other", False)):
+        with restarted.update() as state:
+            state.keep_to(told)
+        assert bool(restarted.now.asked) == waits
+    assert restarted.now.applied_cycle == FORGED
