@@ -120,7 +120,7 @@ class SidecarState:
         had_bytes, had_at_seconds: of that, what counts for the half that each server keeps, and
             since when (Unix time).
         plans_keep_to: a digest of what the node's file said of sizes when plans were asked for;
-            empty: not known.
+            ``None``: not known.
     """
 
     last_cycle: int = 0
@@ -147,7 +147,7 @@ class SidecarState:
     before_fall_bytes: dict[str, int] = field(default_factory=dict)
     had_bytes: dict[str, int] = field(default_factory=dict)
     had_at_seconds: float = 0.0
-    plans_keep_to: str = ""
+    plans_keep_to: str | None = None
 
     def ask(self, asked: PendingRequest) -> None:
         """Remember an observation; forget the oldest."""
@@ -165,7 +165,7 @@ class SidecarState:
 
     def keep_to(self, told: str) -> None:
         """Wait for no plan that was asked for by another digest of the node's file."""
-        if self.plans_keep_to not in ("", told):
+        if self.plans_keep_to not in (None, told):
             self.overtake()
         self.plans_keep_to = told
 
@@ -232,7 +232,7 @@ class SidecarState:
                 else _CONTROL_BEFORE_MODES
             ),
             room=room,
-            plans_keep_to=fields.text("plans_keep_to", ""),
+            plans_keep_to=fields.text("plans_keep_to") if fields.has("plans_keep_to") else None,
             own_bytes=(
                 read_sizes(fields.table("own_bytes"))
                 if fields.has("own_bytes")
