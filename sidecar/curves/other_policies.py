@@ -29,7 +29,7 @@ from sidecar.samples.wire_format import MAX_BATCH_RECORDS, Operation
 from sidecar.servers.connection.server_reading import ServerReading
 from solver_lambda.documents.curve import MissRatioCurve
 
-POLICY, SAMPLES = "maxmemory-policy", "maxmemory-samples"
+_POLICY, _SAMPLES = "maxmemory-policy", "maxmemory-samples"
 _OBJECTS = 1024
 # Of the simulated caches, from the memory for keys that the server has.
 _SIZES = np.array([0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0])
@@ -197,16 +197,16 @@ def other_policies(
         found.append(OtherPolicy(setting, value, curve, off))
 
     if kind != "lru":
-        add_by_samples(POLICY, f"{scope}-lru", min(samples, MOST_SAMPLES))
+        add_by_samples(_POLICY, f"{scope}-lru", min(samples, MOST_SAMPLES))
     elif eviction_samples(reading) < _CLOSE_TO_LRU:
-        add_by_samples(SAMPLES, str(_CLOSE_TO_LRU), _CLOSE_TO_LRU)
+        add_by_samples(_SAMPLES, str(_CLOSE_TO_LRU), _CLOSE_TO_LRU)
     if kind != "random":
-        add_by_samples(POLICY, f"{scope}-random", 1)
+        add_by_samples(_POLICY, f"{scope}-random", 1)
     if lfu is not None and (told := lfu.more_misses(length)) is not None:
         depths, more, error = told
         exact = counts.histogram.miss_ratios(length)
         ratios = np.interp(depths, EDGES_BYTES, exact) + more
         ratios = np.minimum.accumulate(np.clip(ratios, 0.0, 1.0))
         off = _LEAST_ERROR + _ERRORS * error
-        found.append(OtherPolicy(POLICY, f"{scope}-lfu", curve_of(depths, ratios), off))
+        found.append(OtherPolicy(_POLICY, f"{scope}-lfu", curve_of(depths, ratios), off))
     return tuple(found)

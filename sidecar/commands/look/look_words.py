@@ -219,8 +219,10 @@ def notes(answer: Answer) -> list[str]:
     cost = [f"{one.config.name} {_cost(one.cost_ratio)}" for one in answer.seen]
     ratios = [one.cost_ratio for one in answer.seen]
     is_short = len(ratios) > _MOST_COSTS or len(set(ratios)) < len(ratios)
-    much = f"at most {_cost(max(ratios))} of a core in each" if is_short else ""
-    found.append(f"Asking took {much or f'{_listed(cost)} of a core'}. Nothing was set.")
+    much = f"{_listed(cost)} of a core"
+    if is_short:
+        much = f"at most {_cost(max(ratios))} of a core in each"
+    found.append(f"Asking took {much}. Nothing was set.")
     return found
 
 
